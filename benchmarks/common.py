@@ -18,7 +18,7 @@ from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows, read_rows
 
 if TYPE_CHECKING:
-    from curro.training.prepared import Prepared
+    from curro.training.plan import Plan
 
 PAGES = Path(__file__).parent / "pages"
 PICTURES = PAGES.parents[1] / "docs" / "img"
@@ -52,7 +52,7 @@ def complete_rows(
     return rows
 
 
-def train_run(prepared: Prepared) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def train_run(prepared: Plan) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The lines of the metrics and of the groups of a run, whose folder is gone afterwards.
 
     Raises:

@@ -23,12 +23,6 @@ FORBIDDEN = {
 }
 """What else a folder must not know, although it stands before it."""
 
-REMAINING = {
-    ("curro.training.prepared", "curro.contrib.verifiers_tasks"),
-    ("curro.training.trust", "curro.contrib.verifiers_tasks"),
-}
-"""Imports that still go upwards."""
-
 
 @cache
 def modules() -> dict[str, Path]:
@@ -55,7 +49,7 @@ def imports() -> dict[str, set[str]]:
                 wanted = [one if one in files else node.module for one in wanted]
             else:
                 continue
-            found[name] |= {one for one in wanted if one in files and (name, one) not in REMAINING}
+            found[name] |= {one for one in wanted if one in files}
     return found
 
 

@@ -208,9 +208,9 @@ def _measure(task: Task, count: int) -> np.ndarray:
 
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.sampling import sampled_rewards
-    from curro.training.prepared import prepare
+    from curro.training.plan import plan
 
-    prepared = prepare(task.settings())
+    prepared = plan(task.settings())
     model = prepared.model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     torch.set_num_threads(1)
     torch.manual_seed(0)

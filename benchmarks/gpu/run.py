@@ -102,7 +102,7 @@ def measure(name: str, data: Path, out: Path) -> Case:
 
     from curro import Curriculum
     from curro.runs.folder import RunFolder
-    from curro.training.prepared import prepare
+    from curro.training.plan import plan
     from curro.training.run import train
     from curro.training.settings import TrainSettings
 
@@ -115,7 +115,7 @@ def measure(name: str, data: Path, out: Path) -> Case:
     Curriculum.select = timed(Curriculum.select, chosen)  # type: ignore[method-assign]
     Curriculum.observe = timed(Curriculum.observe, observed)  # type: ignore[method-assign]
     folder = RunFolder.create(out / f"{name.replace(' ', '-')}-{os.getpid()}", {"settings": values})
-    train(prepare(TrainSettings(**values)), folder, page=False)
+    train(plan(TrainSettings(**values)), folder, page=False)
     seconds = [line["seconds"] for line in folder.metrics()]
     steps = [after - start for start, after in pairwise(seconds[WARM:])]
     groups = folder.groups()

@@ -19,7 +19,7 @@ from trl import GRPOTrainer
 
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.runs.folder import RunFolder
-from curro.training.prepared import prepare
+from curro.training.plan import plan
 from curro.training.run import train
 from curro.training.settings import TrainSettings
 
@@ -51,7 +51,7 @@ def main() -> None:
     outer = Clock(CurriculumGRPOTrainer, "_generate_and_score_completions")
     whole = Clock(CurriculumGRPOTrainer, "training_step")
     settings = TrainSettings(data=options.data, curriculum=options.curriculum, eval_every=0)
-    batch = prepare(settings)
+    batch = plan(settings)
     rollouts = (batch.settings.prompts_per_step or 1) * (batch.settings.rollouts_per_prompt or 1)
     settings = TrainSettings(
         data=options.data,
@@ -61,7 +61,7 @@ def main() -> None:
         eval_prompts=1,
     )
     with tempfile.TemporaryDirectory() as folder:
-        train(prepare(settings), RunFolder.create(Path(folder) / "run", {}))
+        train(plan(settings), RunFolder.create(Path(folder) / "run", {}))
     # the first steps compile and fill caches
     added = np.array(outer.seconds)[5:] - np.array(inner.seconds)[5:]
     step = np.array(whole.seconds)[5:]

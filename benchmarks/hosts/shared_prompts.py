@@ -33,9 +33,10 @@ from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.hosts.trl.fast import accelerated
 from curro.rollout.engines.plain_generation import end_ids
 from curro.runs.folder import RunFolder
-from curro.training.prepared import prepare, row_rewards, training_set
+from curro.training.plan import plan
 from curro.training.run import grpo_arguments
 from curro.training.settings import TrainSettings
+from curro.training.trl_rows import row_rewards, training_set
 
 PRETRAINED = Path("runs/pretrained")
 PARTS = ("generation", "loss", "step")
@@ -88,7 +89,7 @@ class InTurn(TrainerCallback):
 
 def trainer_of(settings: TrainSettings, folder: Path, turn: InTurn) -> Timed:
     """As `curro train` makes it, without a run folder."""
-    prepared = prepare(settings)
+    prepared = plan(settings)
     run = RunFolder.create(folder, {"settings": prepared.settings.as_dict()})
     ends = end_ids(prepared.model, prepared.tokenizer)
     trainer = Timed(

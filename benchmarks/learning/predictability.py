@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.bench.tasks import TASKS, Task
 
 from curro.data import PromptSet, load_prompts
-from curro.methods.prediction.features import BLOCKS, text_features
+from curro.methods.prediction.features import TextFeatures, text_features
 from curro.methods.prediction.logistic_regression import LogisticRegression
 
 SAMPLES, SIZE = 16, 8
@@ -32,10 +32,10 @@ def measured(task: Task, prompts: PromptSet, model: str | None) -> np.ndarray:
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import load_model
     from curro.rollout.sampling import sampled_rewards
-    from curro.training.prepared import prepare
+    from curro.training.plan import plan
 
     torch.manual_seed(0)
-    prepared = prepare(task.settings())
+    prepared = plan(task.settings())
     settings = SamplingSettings(prepared.settings.max_completion_length or 1, prepared.settings.temperature)
     rewards_NG = sampled_rewards(
         (load_model(model)[0] if model else prepared.model).eval(),
@@ -55,7 +55,7 @@ def predicted(texts: list[str], rate_N: np.ndarray, rng: np.random.Generator) ->
     found_N = np.empty(len(texts))
     for part in range(PARTS):
         others = part_N != part
-        regression = LogisticRegression(BLOCKS)
+        regression = LogisticRegression(TextFeatures.blocks)
         for _ in range(FITS):
             regression.fit(features_ND[others], rate_N[others], np.full(others.sum(), float(SAMPLES)))
         found_N[~others] = regression.predict(features_ND[~others])

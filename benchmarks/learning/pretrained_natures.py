@@ -41,7 +41,7 @@ from curro.reward.reward import Reward, Score
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows, read_rows
 from curro.training.declared import flags_of
-from curro.training.prepared import Prepared, prepare
+from curro.training.plan import Plan, plan
 from curro.training.run import train
 from curro.training.settings import TrainSettings
 
@@ -85,28 +85,33 @@ class Method:
     measured: bool = False
 
 
-BEFORE = "frontier"
+BEFORE = "frontier:exploration=0,prior_rollouts=4"
+"""`frontier` as it was at 430c0f2."""
 METHODS = {
     "uniform": Method("uniform"),
     "frontier-before": Method(BEFORE),
     "prioritized-replay": Method("prioritized-replay"),
     "shortest-quarter": Method("uniform", data="shortest"),
-    "entropies": Method("frontier:features=text+entropy,exploration=0.1"),
-    "exploration": Method("frontier:exploration=0.1"),
+    "frontier": Method("frontier:features=text+entropy"),
+    "texts-alone": Method("frontier"),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),
     "told": Method(BEFORE, {"known": True}, measured=True),
 }
-"""By the name of a row's method; `told` knows the pass rates that 16 rollouts of each prompt measured."""
+"""By the name of a row's method.
+
+`frontier` is the default where there is a policy, `texts-alone` where there is none; `told` knows the pass
+rates that 16 rollouts of each prompt measured.
+"""
 ROUNDS = (
-    ("uniform", "frontier-before"),
+    ("uniform", "frontier-before", "frontier"),
     ("prioritized-replay", "shortest-quarter"),
     ("posterior", "pspo"),
     ("told", "learnable"),
 )
 """The methods of the plan; with each seed all pools get those of a round before the next round."""
-SHOWN = "entropies"
+SHOWN = "frontier"
 """The new default."""
 COLOURS = {"uniform": DRAWN["uniform"], "frontier-before": "#e69f00", SHOWN: DRAWN["frontier"]}
 """The methods of the picture."""
@@ -221,7 +226,7 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
     own = {name: str(rates) if name == "known" else value for name, value in method.settings.items()}
     data = part_of(shared["data"], method.data, rates)
     settings = TrainSettings(**{**shared, **own, "data": data, "curriculum": method.curriculum, "seed": seed})
-    prepared = prepare(settings)
+    prepared = plan(settings)
     (held_out,) = prepared.held_out
     recorded = Recorded(held_out.reward, [row["prompt"] for row in held_out.prompts])
     prepared = replace(prepared, held_out=(replace(held_out, reward=recorded.reward),))
@@ -252,7 +257,7 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
     return row
 
 
-def summary(folder: RunFolder, prepared: Prepared) -> dict[str, Any]:
+def summary(folder: RunFolder, prepared: Plan) -> dict[str, Any]:
     """The columns of a row that say what a run learnt, cost and found."""
     lines = folder.metrics()
     evaluated = [line for line in lines if "eval/pass@1" in line]

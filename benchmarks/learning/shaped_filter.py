@@ -44,7 +44,7 @@ def brevity(completion: str, row: Mapping[str, Any]) -> float:
 
 def train_once(arm: str, seed: int) -> dict[str, Any]:
     """A run, and its row."""
-    from curro.training.prepared import prepare
+    from curro.training.plan import plan
     from curro.training.settings import TrainSettings
 
     steps = ROLLOUTS // 32
@@ -53,7 +53,7 @@ def train_once(arm: str, seed: int) -> dict[str, Any]:
         rollouts=ROLLOUTS, prompts_per_step=4, rollouts_per_prompt=8, learning_rate=3e-4, seed=seed,
         eval_prompts=250, eval_samples=4, eval_every=steps // EVALUATIONS, save_every=100_000,
     )  # fmt: skip
-    lines, groups = train_run(prepare(settings))
+    lines, groups = train_run(plan(settings))
     scores = [line["eval/pass@1"] for line in lines if "eval/pass@1" in line]
     return {
         "arm": arm, "seed": seed, "before": scores[0], "end": scores[-1], "best": max(scores),

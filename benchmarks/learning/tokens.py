@@ -32,7 +32,7 @@ from benchmarks.papers.variants import Results, Variant
 
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
-from curro.training.prepared import Prepared
+from curro.training.plan import Plan
 
 COMPARED = [
     name
@@ -48,7 +48,7 @@ Spent = dict[str, list[float]]
 POOLS = [name for name in TASKS if name.endswith("/hard")]
 
 
-def count(_: Prepared, folder: RunFolder) -> dict[str, list[float]]:
+def count(_: Plan, folder: RunFolder) -> dict[str, list[float]]:
     """Rollouts and tokens that had been spent at some points of a run, rejected ones counted."""
     groups = read_history(folder).groups
     at = np.linspace(0, len(groups.tokens) - 1, POINTS).astype(int)

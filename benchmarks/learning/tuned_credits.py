@@ -36,7 +36,7 @@ from benchmarks.bench.statistics import POINTS, curves
 from benchmarks.bench.tasks import TASKS
 from benchmarks.common import RESULTS, complete_rows, mean_with_interval, train_run, write_page
 
-from curro.training.prepared import prepare
+from curro.training.plan import plan as plan_run
 
 CREDITS = ("maxrl", "shrinkage", "history")
 SELECTIONS = ("uniform", "frontier")
@@ -58,7 +58,7 @@ def train_once(task: str, selection: str, credit: str, prompts: int, factor: flo
         learning_rate=own.learning_rate * factor * math.sqrt(prompts / own.prompts_per_step),
         eval_prompts=250, eval_samples=4, eval_every=steps // EVALUATIONS, save_every=100_000,
     )  # fmt: skip
-    lines, groups = train_run(prepare(settings))
+    lines, groups = train_run(plan_run(settings))
     evaluated = [line for line in lines if "eval/pass@1" in line]
     curve = {
         "budget": own.rollouts,

@@ -36,7 +36,7 @@ from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import beside_training, sampled_rewards
 from curro.runs.folder import RunFolder
 from curro.runs.reader import LEARNABLE, read_history
-from curro.training.prepared import Prepared
+from curro.training.plan import Plan
 
 UNIFORM = "uniform"
 METHODS = ("prioritized-replay", "pspo:epsilon=0.1", "frontier:exploration=0.25")
@@ -59,7 +59,7 @@ class Beside:
     def __init__(self) -> None:
         self.has_signal: list[np.ndarray] = []
 
-    def on_step(self, prepared: Prepared, line: dict[str, Any]) -> None:
+    def on_step(self, prepared: Plan, line: dict[str, Any]) -> None:
         """Roll out the groups of the step that comes next."""
         settings, step = prepared.settings, line["step"]
         if step == 0:
@@ -82,7 +82,7 @@ class Beside:
             )
         self.has_signal.append(~prepared.curriculum.table.is_flat(rewards_PG.var(axis=1)))
 
-    def shares(self, prepared: Prepared, folder: RunFolder) -> dict[str, list[list[float | None]]]:
+    def shares(self, prepared: Plan, folder: RunFolder) -> dict[str, list[list[float | None]]]:
         """The columns of a finished run's row."""
         lines = [line for line in folder.metrics() if line["step"] > 0]
         has_signal = read_history(folder).groups.state == LEARNABLE

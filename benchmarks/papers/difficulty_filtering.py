@@ -36,7 +36,7 @@ from curro.rollout.engines.models import load_model
 from curro.rollout.sampling import attempts
 from curro.runs.folder import RunFolder
 from curro.runs.report.compare import METRIC
-from curro.training.prepared import Prepared
+from curro.training.plan import Plan
 
 DATA = "lab:chains"
 LEVELS = ((1, 2), (3, 5), (6, 8), (9, 11), (12, 14))
@@ -123,10 +123,10 @@ def _curro(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "curro", *arguments], check=True)
 
 
-def measured(offline: Offline) -> Callable[[Prepared, RunFolder], dict[str, Any]]:
+def measured(offline: Offline) -> Callable[[Plan, RunFolder], dict[str, Any]]:
     """The further columns of a row: accuracy by level, and how hard the batches of figure 2 seem to whom."""
 
-    def more(prepared: Prepared, folder: RunFolder) -> dict[str, Any]:
+    def more(prepared: Plan, folder: RunFolder) -> dict[str, Any]:
         model, tokenizer = load_model(str(folder.model))
 
         def pass_rates(prompts: list[str], samples: int) -> np.ndarray:

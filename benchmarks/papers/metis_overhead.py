@@ -25,7 +25,7 @@ from benchmarks.common import write_page
 from benchmarks.papers.metis import HARD, METIS
 
 from curro.runs.folder import RunFolder
-from curro.training.prepared import prepare
+from curro.training.plan import plan
 from curro.training.run import train
 from curro.training.settings import TrainSettings
 
@@ -52,7 +52,7 @@ def seconds_a_step(curriculum: str, steps: int, folder: Path) -> np.ndarray:
         eval_samples=1,
     )
     run = RunFolder.create(folder, {"settings": settings.as_dict()})
-    train(prepare(settings), run)
+    train(plan(settings), run)
     return np.diff([line["cpu_seconds"] for line in run.metrics()])[1:]
 
 

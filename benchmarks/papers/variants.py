@@ -16,7 +16,7 @@ from scipy.stats import t as student
 
 from curro.runs.folder import RunFolder
 from curro.runs.report.compare import METRIC, crossing, isotonic
-from curro.training.prepared import Prepared, prepare
+from curro.training.plan import Plan, plan
 from curro.training.run import train
 from curro.training.settings import TrainSettings
 
@@ -89,8 +89,8 @@ class Results:
         steps: int | None = None,
         keep: bool = False,
         first_seed: int = 0,
-        more: Callable[[Prepared, RunFolder], Mapping[str, Any]] = lambda prepared, folder: {},
-        on_step: Callable[[Prepared, dict[str, Any]], None] = lambda prepared, line: None,
+        more: Callable[[Plan, RunFolder], Mapping[str, Any]] = lambda prepared, folder: {},
+        on_step: Callable[[Plan, dict[str, Any]], None] = lambda prepared, line: None,
     ) -> None:
         """Train what has no row yet, all variants with one seed before the next seed.
 
@@ -126,12 +126,12 @@ class Results:
         steps: int | None,
         name: str,
         series: Sequence[str],
-        more: Callable[[Prepared, RunFolder], Mapping[str, Any]],
-        on_step: Callable[[Prepared, dict[str, Any]], None],
+        more: Callable[[Plan, RunFolder], Mapping[str, Any]],
+        on_step: Callable[[Plan, dict[str, Any]], None],
     ) -> tuple[RunFolder, Row]:
         path = self.folder / name
         shutil.rmtree(path, ignore_errors=True)  # of a run that was cut off
-        prepared = prepare(settings)
+        prepared = plan(settings)
         if steps is not None:
             known = Steps(**{**asdict(prepared.settings), "limit_steps": steps})
             prepared = replace(prepared, settings=known)

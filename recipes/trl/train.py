@@ -28,9 +28,9 @@ from curro.reward import resolve_reward
 from curro.rollout.engines.models import load_model
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
-from curro.training.inputs import with_known
-from curro.training.prepared import row_rewards, training_set
+from curro.training.plan import with_known
 from curro.training.settings import TrainSettings
+from curro.training.trl_rows import row_rewards, training_set
 
 
 @dataclass
@@ -133,7 +133,7 @@ def trainer_of(
     prompts = load_prompts(arguments.data, limit=arguments.limit)
     curriculum_config = settings.curriculum_config
     if arguments.known is not None:
-        curriculum_config, prompts, _ = with_known(curriculum_config, prompts, arguments.known)
+        curriculum_config, prompts = with_known(curriculum_config, prompts, arguments.known)
     rows, held_out = with_held_out(arguments, prompts)
     reward = resolve_reward(settings.reward, prompts, limits=settings.reward_limits, sandbox=settings.sandbox)
     config.reward_weights = list(reward.weights.values())

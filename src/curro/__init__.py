@@ -77,6 +77,8 @@ old_paths.install()
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for: `curro --help` needs nothing, and NumPy alone takes a tenth of a second."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("curro")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)

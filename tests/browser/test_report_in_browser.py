@@ -8,7 +8,7 @@ from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import simulated_run
 
 from curro.runs.report import write_comparison, write_report
-from curro.runs.watch.server import WatchedRun, WatchServer
+from curro.runs.watch import server
 
 HOSTILE = (
     '</pre><script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">\x1b[31m\u202eabc'
@@ -43,10 +43,10 @@ def pages(run, tmp_path_factory):
 
 @contextmanager
 def watching(*runs):
-    with WatchServer([WatchedRun(run.path, run.name) for run in runs]) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.url
-        server.shutdown()
+    with server.WatchServer([server.WatchedRun(run.path, run.name) for run in runs]) as watch:
+        threading.Thread(target=watch.serve_forever, daemon=True).start()
+        yield watch.url
+        watch.shutdown()
 
 
 def eventually(browser, script):
@@ -90,7 +90,8 @@ def test_hostile_texts_do_nothing(browser, pages, run, is_live):
     assert [line for line in browser.console() if "refresh.js" not in line] == []
 
 
-def test_the_live_page_follows_a_run_keeps_open_what_is_open_and_says_when_it_ends(browser, tmp_path):
+def test_the_live_page_follows_a_run_and_keeps_open_what_is_open(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "SHARE", 1.0)
     run = simulated_run(tmp_path / "run", "uniform", steps=5, prompts=20)
     with watching(run) as url:
         browser.open(url, width=1280, dark=False)
@@ -101,7 +102,6 @@ def test_the_live_page_follows_a_run_keeps_open_what_is_open_and_says_when_it_en
         eventually(browser, "return document.body.innerText.includes('123,456')")
         assert browser.run(f"return document.getElementById('{opened}').open")
         assert browser.run("return scrollY") == 300
-    eventually(browser, "return document.getElementById('live').textContent.includes('has ended')")
 
 
 LEAST_CONTRAST = """

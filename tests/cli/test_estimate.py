@@ -20,13 +20,12 @@ from tests.rollout.server_setup import FakeServer
 from curro import lab
 from curro.core.errors import ConfigError, EngineError, RunError
 from curro.data import PromptSet, load_prompts
-from curro.lab.model import build_model
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
 from curro.runs.estimate_folder import COLUMNS, EstimateError, EstimateFolder, bands, render, shares
 from curro.runs.folder import RunFolder
 from curro.runs.lock import only_process
-from curro.training.evaluation.curation import curate, write_prompts, write_solutions
+from curro.training.evaluation.curation import curate, write_prompts
 from curro.training.evaluation.estimate import estimate
 from curro.training.settings import TrainSettings
 
@@ -66,21 +65,6 @@ def test_two_processes_do_not_sample_into_one_folder(estimated, curro, tmp_path)
     with only_process(tmp_path / "est"):
         said = curro("estimate", *CHAINS, "-o", "est", status=2)
     assert f"est is in use by process {os.getpid()}" in said
-
-
-def test_the_confidence_of_one_forward_pass_is_a_column(curro, tmp_path):
-    asked = ["lab:chains", "--limit", "24", "-k", "4", "-o", "est", "--confidence"]
-    said = curro("estimate", *asked)
-    table = pq.read_table(tmp_path / "est" / "pass_rates.parquet").to_pandas()
-    assert table["confidence"].between(0, 1).all()
-    mean = table["confidence"].mean()
-    np.testing.assert_allclose(table["confidence_score"], 1 - (table["confidence"] - mean) ** 2)
-    rho = table["confidence"].corr(table["mean"], method="spearman")
-    assert f"answers of 24 prompts; its rank correlation with the pass rates is {rho:.2f}" in said
-    assert rho > 0.3
-    assert "--confidence reads answers with a --model" in curro(
-        "estimate", "lab:locks", "--limit", "2", "--confidence", status=2
-    )
 
 
 def test_an_environment_takes_no_other_reward(curro):
@@ -159,7 +143,7 @@ def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, mea
         folder.append(dict.fromkeys(COLUMNS, 0) | {"prompt": i, "mean": mean, "variance": variance})
     folder.write_table()
     assert "so there are no pass rates" in render(np.array(means), np.array(variances), 8)
-    for rule in (["--keep", "0,1"], ["--hardest", "0.5"]):
+    for rule in (["--keep", "0,1"],):
         said = curro("curate", "est", *rule, "-o", "x.jsonl", status=2)
         assert "the rewards of the estimate in est are not from 0 to 1" in said
 
@@ -232,64 +216,6 @@ def test_the_command_that_is_printed_trains_on_what_was_estimated_and_as_it_was(
     ]
 
 
-def test_verified_completions_become_worked_answers(curro, tmp_path):
-    """Answers are right from a reward of 1 on, uncut, and each once; the command that is printed trains."""
-    chains = ["estimate", "lab:chains/easy", "--limit", "12", "-k", "8", "-o", "est"]
-    curro(*chains, "--keep-texts")
-    folder = EstimateFolder.open(tmp_path / "est")
-    table, completions = folder.table().to_pylist(), folder.completions()
-    for row in table:
-        kept = completions[row["prompt"]]
-        assert len(kept) == row["rollouts"] == 8
-        assert sum(part["score"] == 1 for part in kept) == row["correct"]
-        assert sum(part["cut"] for part in kept) == row["truncated"]
-    said = curro(
-        *("curate", "est", "--keep", "0,1", "--closed", "high", "--solutions", "2", "-o", "worked.jsonl")
-    )
-    rows = [json.loads(line) for line in (tmp_path / "worked.jsonl").read_text().splitlines()]
-    right = [
-        {part["text"] for part in completions[row["prompt"]] if part["score"] == 1 and not part["cut"]}
-        for row in table
-    ]
-    assert len(rows) == sum(min(2, len(texts)) for texts in right) > 0
-    assert f"worked.jsonl: {len(rows)} worked answers of" in said
-    by_key = {row["key"]: texts for row, texts in zip(table, right, strict=True)}
-    assert all(row["solution"] in by_key[row["key"].removesuffix("-2")] for row in rows)
-    train = shlex.split(said.splitlines()[-1])[1:]
-    assert train[0] == "sft"
-    assert "done: the model is in sft" in curro(*train, "--limit", "4", "--out", "sft")
-    assert "curro estimate --keep-texts" in curro("estimate", *chains[1:-1], "plain", status=0) + curro(
-        "curate", "plain", "--solutions", "1", "-o", "none.jsonl", status=2
-    )
-
-
-def test_worked_answers_are_verified_uncut_and_differ(tmp_path):
-    prompts = PromptSet([{"prompt": str(i), "answer": None, "key": f"k{i}"} for i in range(3)])
-    texts = [("a", 1.0, False), ("b", 0.5, False), ("c", 1.0, True), ("a", 1.0, False), ("d", 1.0, False)]
-    completions = {
-        0: [{"text": text, "score": score, "cut": cut} for text, score, cut in texts],
-        1: [{"text": "e", "score": None, "cut": False}],
-        2: [{"text": "f", "score": 1.0, "cut": False}],
-    }
-    rates, path = np.array([0.5, 0.0, 1.0]), tmp_path / "worked.jsonl"
-    assert write_solutions(path, prompts, np.array([0, 1]), rates, completions, at_most=3) == 2
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [(row["key"], row["solution"]) for row in rows] == [("k0", "a"), ("k0-2", "d")]
-    with pytest.raises(ConfigError, match=r"no completion .* was found right"):
-        write_solutions(tmp_path / "x.jsonl", prompts, np.array([1]), rates, completions, at_most=1)
-
-
-def test_keys_of_worked_answers_are_not_those_of_other_prompts(tmp_path):
-    prompts = PromptSet([{"prompt": key, "answer": None, "key": key} for key in ("a", "a-2", "a-4")])
-    right = [{"text": text, "score": 1.0, "cut": False} for text in "xyz"]
-    path = tmp_path / "worked.jsonl"
-    completions = dict.fromkeys(range(3), right)
-    assert write_solutions(path, prompts, np.arange(3), np.ones(3), completions, at_most=3) == 9
-    keys = [json.loads(line)["key"] for line in path.read_text().splitlines()]
-    assert keys == ["a", "a-3", "a-5", "a-2", "a-2-2", "a-2-3", "a-4", "a-4-2", "a-4-3"]
-    assert load_prompts(str(path)).keys == keys
-
-
 def test_a_file_that_exists_is_not_written_over(estimated, curro, tmp_path):
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     (tmp_path / "data.jsonl").write_text("precious")
@@ -299,7 +225,7 @@ def test_a_file_that_exists_is_not_written_over(estimated, curro, tmp_path):
 
 
 def test_curated_data_of_a_family_with_metadata_is_the_same_data(tmp_path):
-    prompts = load_prompts("lab:leg_counting", limit=30)
+    prompts = load_prompts("lab:chain_sum", limit=30)
     ids, rates = np.arange(30)[::-1], np.linspace(0, 1, 30)
     write_prompts(tmp_path / "new.jsonl", prompts, ids, rates)
     again = load_prompts(str(tmp_path / "new.jsonl"))
@@ -392,7 +318,6 @@ def test_failed_rollouts_are_not_counted_and_unscored_ones_not_in_the_mean():
     assert rows[0] == {
         "prompt": 0, "key": "k0", "rollouts": 4, "scored": 4, "correct": 3, "truncated": 1, "mean": 1.5,
         "variance": 1.25,
-        "completions": [{"text": str(j), "score": float(j), "cut": j == 3} for j in range(4)],
     }  # fmt: skip
     assert (rows[7]["rollouts"], rows[7]["mean"]) == (3, 2.0)
     assert (rows[8]["scored"], rows[8]["mean"], rows[8]["variance"]) == (1, 3.0, 0.0)
@@ -449,47 +374,11 @@ def test_folders_in_other_use_or_damaged(tmp_path):
     (tmp_path / "est" / "pass_rates.parquet").write_bytes(b"no parquet")
     with pytest.raises(EstimateError, match="is damaged"):
         folder.table()
-    for name, read in (("groups", folder.groups), ("completions", folder.completions)):
-        row = dict.fromkeys(COLUMNS, 0) | {"prompt": [0], "completions": []}
+    for name, read in (("groups", folder.groups),):
+        row = dict.fromkeys(COLUMNS, 0) | {"prompt": [0]}
         (tmp_path / "est" / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
         with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: its prompt is \[0\]"):
             read()
     (tmp_path / "est" / "estimate.json").write_text("{")
     with pytest.raises(EstimateError, match="is damaged"):
         EstimateFolder.begin(tmp_path / "est", {"k": 4})
-
-
-def test_room_is_what_answers_teach_of_others(curro, tmp_path):
-    """Every answer is 7: whoever reads 75 of them knows the other 25."""
-    torch.manual_seed(0)
-    tokenizer = lab.load("chains")[1]
-    build_model(tokenizer, width=32, layers=1).save_pretrained(tmp_path / "untrained")
-    tokenizer.save_pretrained(tmp_path / "untrained")
-    rows = [{"prompt": f"{i}abc=", "answer": "7"} for i in range(100)]
-    (tmp_path / "sevens.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    arguments = [
-        *("sevens.jsonl", "--model", "untrained", "--reward", "math", "-k", "2", "--out", "est"),
-        *("--max-completion-length", "4", "--room", "--room-learning-rate", "0.01"),
-    ]
-    said = " ".join(curro("estimate", *arguments, "--room-answers", "640").split())
-    assert "after 640 answers of 75 prompts, on 25 others with 4 samples each" in said
-    room = json.loads((tmp_path / "est" / "room.json").read_text())
-    assert room["before"] < 0.2
-    assert room["after"] > 0.9
-    assert (room["held_out"], room["prompts"], room["answers"]) == (25, 75, 640)
-    assert "little room" not in said
-    # a single step of a tiny rate teaches nothing
-    again = [*arguments[:-1], "1e-9", "--room-answers", "16"]
-    assert "has little room for this model" in " ".join(curro("estimate", *again).split())
-
-
-def test_room_needs_answers_and_a_model_here(curro, tmp_path):
-    (tmp_path / "asked.jsonl").write_text("".join(f'{{"prompt": "{i}+1="}}\n' for i in range(8)))
-    (tmp_path / "nothing.py").write_text(
-        "def score(completions, **_):\n    return [0.0 for _ in completions]\n"
-    )
-    arguments = ("asked.jsonl", "--model", "lab:chains", "--reward", "./nothing.py:score")
-    said = curro("estimate", *arguments, "--room", status=2)
-    assert "row 0 has none: name --answer-column" in " ".join(said.split())
-    said = curro("estimate", *arguments, "--precision", "float32", status=2)
-    assert "leave it out, or add --room" in " ".join(said.split())

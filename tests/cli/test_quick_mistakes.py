@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from curro.cli.checks import as_typed
+from curro.cli.options import as_typed
 from curro.runs.folder import RunFolder
 
 PROGRAM = """

@@ -78,7 +78,7 @@ def test_a_run_that_was_interrupted_goes_on_to_its_end(interrupted, monkeypatch)
     folder, _, _ = interrupted
     monkeypatch.chdir(folder)
     assert [line["step"] for line in RunFolder.open("run").metrics()] == [0, 1, 2]
-    for note in ("done: model, table and report are in run", "the run is complete: there is nothing left"):
+    for note in ("done: model, table and report are in run", "the run is complete"):
         done = CliRunner().invoke(make_app(["train"]), ["train", "--resume", "run"])
         assert done.exit_code == 0, done.output
         assert note in " ".join(done.output.split())

@@ -32,7 +32,7 @@ SELECTIONS = [
     "posterior:target=none,candidates=2,exploration=0.5",
     "sec:categories=3",
     "adcl:chunks=3",
-    "frontier:rest=true",
+    "frontier",
 ]
 REWARDS = {
     "0/1": lambda rng, shape: rng.integers(0, 2, shape).astype(float),

@@ -27,7 +27,7 @@ BATCHES = [
     "posterior",
     "posterior:target=none,exploration=0.25",
     "frontier",
-    "frontier:rest=true,thompson=false",
+    "frontier",
 ]
 """They choose for a whole batch: small selects draw other prompts than one large one."""
 SCALE_FREE = [*SELECTIONS[:5], "sec", "adcl", *BATCHES]

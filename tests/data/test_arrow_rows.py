@@ -83,7 +83,6 @@ def test_several_files_are_one_data_set(tmp_path):
     [
         ([{"prompt": "a"}, {"prompt": " \n"}], r"row 1 \(rows.parquet, row 1\) has an empty 'prompt'"),
         ([{"prompt": "a"}, {"prompt": None}], r"row 1 \(rows.parquet, row 1\) has no 'prompt'"),
-        ([{"prompt": "a", "answer": "1"}] * 2, "are the same prompt and answer"),
         ([{"prompt": "a", "key": "k"}, {"prompt": "b", "key": "k"}], "have the same key in 'key'"),
         ([{"prompt": "a", "key": ""}], "has no key in 'key'"),
         ([{"words": "a"}], "no column of words holds prompts"),

@@ -42,7 +42,7 @@ def _data_set(tmp_path, monkeypatch):
     [(None, "train", "main/train 0"), ("main", "test", "main/test 0"), ("hard", "train", "hard/all 0")],
 )
 def test_a_configuration_and_a_split(config, split, first):
-    rows = list(hub.read_hub("owner/name", hub.load("owner/name", config, split)))
+    rows = list(hub.read_dataset("owner/name", hub.from_hub("owner/name", config, split)))
     assert rows[0].row["question"] == first
     assert rows[1].where == "owner/name, row 1"
 
@@ -60,7 +60,7 @@ def test_a_configuration_and_a_split(config, split, first):
 )
 def test_an_unknown_split_or_configuration(config, split, message):
     with pytest.raises(DataError, match=message):
-        hub.load("owner/name", config, split)
+        hub.from_hub("owner/name", config, split)
 
 
 @pytest.fixture

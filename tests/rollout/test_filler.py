@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -435,6 +436,46 @@ def test_a_knapsack_spends_the_budget_of_every_batch():
     for batch in run(steps()):
         assert sum(len(rollouts) for rollouts in batch.rollouts) == 4 * 4
     assert settled(filler, curriculum).admitted == 20
+
+
+def probing(plan, **options):
+    """A filler that looks first; `plan[prompt]` are the marks of first and of further rollouts."""
+    curriculum = Curriculum(InOrder(), 20, allocation="probe:first=2,most=6", admission="signal",
+                            advantage="leave-one-out")  # fmt: skip
+    asked = Counter()
+
+    def marks(prompt, n):
+        asked[prompt] += 1
+        return 1.0, plan.get(prompt, ["00"])[min(asked[prompt], 2) - 1]
+
+    filler, engine, _ = make(marks, curriculum=curriculum, **options)
+    return filler, engine, curriculum
+
+
+def test_a_filler_looks_first_and_then_spends_where_rewards_differ():
+    """3 prompts, 12 rollouts: 6 are looked at, and prompt 1 gets 4 of the others, up to `most`."""
+    filler, engine, curriculum = probing({1: ["10", "1x01"], 4: ["01", "0001"], 5: ["10", "11"], 3: ["1x"]},
+                                         least_rollouts=1)  # fmt: skip
+    batch = run(filler.fill(3, step=0))
+    assert engine.calls[:4] == [("0", 2), ("1", 2), ("2", 2), ("1", 4)]
+    # then the 2 that are missing: prompt 3 has one reward, and prompt 4 gets what both have left
+    assert batch.prompts.tolist() == [1, 4, 5]
+    np.testing.assert_array_equal(batch.rewards[0], [1, 0, 1, np.nan, 0, 1])
+    assert [len(rollouts) for rollouts in batch.rollouts] == [6, 6, 4]
+    settled(filler, curriculum)
+
+
+def test_a_probed_group_whose_further_rollouts_fail_ends_as_it_is():
+    filler, engine, curriculum = probing({0: ["10", "xx"]}, retries=1)
+    batch = run(filler.fill(1, step=0))
+    assert batch.rewards.tolist() == [[1, 0]]
+    assert engine.calls == [("0", 2)] * 3
+    assert settled(filler, curriculum).wasted_rollouts == 4
+
+
+def test_a_group_smaller_than_its_probe_is_refused():
+    with pytest.raises(ConfigError, match="rollouts_per_prompt"):
+        probing({}, rollouts_per_prompt=1)
 
 
 def test_a_group_without_the_part_that_is_the_signal_has_failed():

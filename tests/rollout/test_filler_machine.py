@@ -18,7 +18,7 @@ from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
 from curro.rollout.filler import Filler
 
 GROUP = 3
-ALLOCATIONS = [None, "knapsack:least=1"]
+ALLOCATIONS = [None, "knapsack:least=1", "probe:first=2,most=5"]
 ENGINE = {
     "fine": 12, "failed": 2, "partly": 2, "few": 1, "many": 1, "raises": 1, "hangs": 1, "stubborn": 1,
     "wrong": 1, "quits": 1, "dead": 0.3,

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from curro import Curriculum, CurroError
 from curro.core.errors import CheckpointError
 from curro.runs.folder import RunFolder
-from curro.training.prepared import prepare
+from curro.training.plan import plan
 from curro.training.run import train
 from curro.training.settings import TrainSettings
 
@@ -33,7 +33,7 @@ def settings():
 
 def trained(path):
     folder = RunFolder.create(path, {"settings": settings().as_dict()})
-    assert train(prepare(settings()), folder)
+    assert train(plan(settings()), folder)
     return folder
 
 
@@ -83,9 +83,9 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path, monkeypatch, whole, 
     with monkeypatch.context() as patch:
         fails_from(patch, owner, name, call, error)
         with pytest.raises((CurroError, OSError)) as stop:
-            train(prepare(settings()), folder)
+            train(plan(settings()), folder)
         assert "\n" not in str(stop.value)
-    assert train(prepare(settings()), RunFolder.open(folder.path), resume=True)
+    assert train(plan(settings()), RunFolder.open(folder.path), resume=True)
     assert of(folder) == whole
 
 
@@ -118,7 +118,7 @@ def interrupted(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("interrupted") / "run"
     folder = RunFolder.create(path, {"settings": settings().as_dict()})
-    assert not train(prepare(settings()), folder, on_step=interrupt)
+    assert not train(plan(settings()), folder, on_step=interrupt)
     return path
 
 
@@ -132,5 +132,5 @@ def test_a_checkpoint_that_cannot_be_read_is_named(tmp_path, interrupted, name):
     last = folder.checkpoints / "checkpoint-3"
     (last / name).write_bytes(b"damaged")
     with pytest.raises(CheckpointError, match=r"checkpoint-3 cannot be read .*remove that folder") as stop:
-        train(prepare(settings()), folder, resume=True)
+        train(plan(settings()), folder, resume=True)
     assert "\n" not in str(stop.value)

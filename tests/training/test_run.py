@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from contextlib import nullcontext
@@ -20,11 +21,12 @@ from curro.rollout.engines.models import load_model
 from curro.rollout.sampling import evaluate
 from curro.runs.folder import RunFolder
 from curro.runs.lock import LockedError
-from curro.training import inputs
 from curro.training import run as training_run
+from curro.training import saved_model
 from curro.training.evaluation.suites import SUITES
-from curro.training.prepared import overlaps, prepare
-from curro.training.run import EVALUATION, put_back, train, write_model
+from curro.training.plan import plan
+from curro.training.run import train
+from curro.training.saved_model import EVALUATION, best_models, keep_best
 from curro.training.settings import TrainSettings
 
 STEP = 4 * 8
@@ -47,7 +49,7 @@ def run(tmp_path):
     """Start a run or go on with it; returns its folder, whether it is complete or its error, what it said."""
 
     def start(asked, *, resume=False, on_step=lambda line: None):
-        prepared = prepare(asked)
+        prepared = plan(asked)
         path, said = tmp_path / "run", []
         folder = RunFolder.open(path) if resume else RunFolder.create(path, {"settings": asked.as_dict()})
         try:
@@ -90,11 +92,11 @@ def test_a_suite_is_evaluated_by_its_name_beside_a_data_set(run, suite):
         for name in ("pass@1", "pass@2", "reward"):
             both = [line[f"eval/{part}/{name}"] for part in ("MATH-500", "lab:chains")]
             assert line[f"eval/{name}"] == pytest.approx(np.mean(both))
-    asked = prepare(settings(eval_data="MATH-500,lab:chains")).held_out
+    asked = plan(settings(eval_data="MATH-500,lab:chains")).held_out
     assert [(part.name, len(part.prompts)) for part in asked] == [("MATH-500", 3), ("lab:chains", 4)]
     assert asked[0].prompts[0]["prompt"][0]["content"].startswith("0a=\n\nPlease reason step by step")
     assert asked[0].reward.score(["\\boxed{40}"], [asked[0].prompts[0]]) == [1.0]
-    (alone,) = prepare(settings(eval_data="MATH-500")).held_out
+    (alone,) = plan(settings(eval_data="MATH-500")).held_out
     assert alone.name == "", "of one data set the metrics are called as ever"
 
 
@@ -106,7 +108,7 @@ def test_held_out_rows_without_the_answers_that_the_reward_needs_are_refused(tmp
     files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "held")}
     asked = settings(data=files["train"], eval_data=files["held"], reward="math", model="lab:chains")
     with pytest.raises(ConfigError, match="'math' compares with an answer and no row has one"):
-        prepare(asked)
+        plan(asked)
 
 
 def test_the_best_evaluations_model_is_kept(run):
@@ -123,17 +125,16 @@ def test_the_best_evaluations_model_is_kept(run):
     assert complete is True
     lines = [line for line in folder.metrics() if "eval/pass@1" in line]
     best = max(lines, key=lambda line: (line["eval/pass@1"], line["eval/reward"]))
-    kept = json.loads((folder.best / EVALUATION).read_bytes())
+    ((_, path),) = best_models(folder)
+    kept = json.loads((path / EVALUATION).read_bytes())
     expected = {"step": best["step"], "pass@1": best["eval/pass@1"], "reward": best["eval/reward"]}
     assert kept == expected
-    assert f"the best model so far, of step {best['step']}, is in {folder.best}" in said
+    assert f"the best model so far, of step {best['step']}, is in {path}" in said
     assert min(line["eval/pass@1"] for line in lines) < best["eval/pass@1"]
-    prepared = prepare(asked)
+    prepared = plan(asked)
     (held_out,) = prepared.held_out
     sampling = SamplingSettings(prepared.settings.max_completion_length, 1.0)
-    scores = evaluate(
-        *load_model(str(folder.best)), held_out.prompts, held_out.reward, samples=2, settings=sampling
-    )
+    scores = evaluate(*load_model(str(path)), held_out.prompts, held_out.reward, samples=2, settings=sampling)
     assert scores["eval/pass@1"] == best["eval/pass@1"]
 
 
@@ -146,58 +147,53 @@ def test_keeping_the_best_model_leaves_lora_to_train(run, keep):
     folder, complete, _ = run(asked)
     assert complete is True
     before, after = (
-        load_model(name)[0].state_dict() for name in (str(prepare(asked).settings.model), str(folder.model))
+        load_model(name)[0].state_dict() for name in (str(plan(asked).settings.model), str(folder.model))
     )
     assert max(float((after[name] - before[name]).abs().max()) for name in before) > 1e-3
 
 
-def interrupt_renames(patched, first):
-    """Nothing is saved as a model, and from this rename on each is interrupted, as by a kill."""
-    rename, calls = Path.rename, []
-
-    def interrupted(path, target):
-        calls.append(target)
-        if len(calls) >= first:
-            raise KeyboardInterrupt
-        return rename(path, target)
-
-    patched.setattr(Path, "rename", interrupted)
-    patched.setattr(training_run, "save_model", lambda trainer, folder: folder.mkdir())
+def line(step, accuracy):
+    return {"step": step, "eval/pass@1": accuracy, "eval/reward": accuracy}
 
 
-@pytest.mark.parametrize("first", [1, 2, 3])
-def test_whatever_kills_the_saving_of_a_model_one_is_there(tmp_path, first):
-    target = tmp_path / "best"
-    target.mkdir()
-    (target / EVALUATION).write_text("1\n")
-    with pytest.MonkeyPatch.context() as patched:
-        interrupt_renames(patched, first)
-        with pytest.raises(KeyboardInterrupt) if first < 3 else nullcontext():
-            write_model(None, target, 2)
-    put_back(target)
-    assert (target / EVALUATION).read_text() == ("1\n" if first < 3 else "2\n")
-    put_back(target)
-    assert (target / EVALUATION).exists()
+@pytest.mark.parametrize("killed_in", ["save_model", "rename", "rmtree", None])
+def test_whatever_kills_the_saving_of_the_best_model_one_is_there(tmp_path, monkeypatch, killed_in):
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    folder, said = RunFolder.create(tmp_path / "run", {}), []
+    monkeypatch.setattr(saved_model, "save_model", lambda trainer, part: (part / "model").write_text("whole"))
+    keep_best(None, folder, line(1, 0.5), said.append)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) if killed_in else nullcontext():
+        if killed_in == "save_model":
+            patched.setattr(saved_model, "save_model", killed)
+        elif killed_in == "rename":
+            patched.setattr(Path, "rename", killed)
+        elif killed_in == "rmtree":
+            whole = shutil.rmtree
+            patched.setattr(
+                saved_model.shutil, "rmtree",
+                lambda path, ignore_errors=False: whole(path, True) if ignore_errors else killed(),
+            )  # fmt: skip
+        keep_best(None, folder, line(2, 0.75), said.append)
+    assert (best_models(folder)[-1][1] / "model").read_text() == "whole"
+    keep_best(None, folder, line(2, 0.75), said.append)
+    keep_best(None, folder, line(3, 0.75), said.append)
+    assert [path.name for _, path in best_models(folder)] == ["step-2"]
+    assert [words.split(", is in")[0] for words in said] == [
+        f"the best model so far, of step {step}" for step in (1, 2)
+    ]
 
 
-def test_a_model_is_kept_only_if_it_is_better_than_the_one_that_is_there(run):
-    """So a resumed run keeps the best of the whole run, here one that was killed as it replaced it."""
+def test_a_resumed_run_keeps_the_best_of_the_whole_run(run):
     asked = settings(keep_best=True)
     folder, _, _ = run(asked)
-    perfect = {"step": 3, "pass@1": 2.0, "reward": 2.0}
-    (folder.best / EVALUATION).write_text(json.dumps(perfect))
-    with pytest.MonkeyPatch.context() as patched:
-        interrupt_renames(patched, 2)
-        with pytest.raises(KeyboardInterrupt):
-            write_model(None, folder.best)
-    assert not folder.best.exists()
-    (folder.path / "config.json").write_text(
-        json.dumps({"settings": asked.extended(8 * STEP, "run").as_dict()})
-    )
+    ((_, kept),) = best_models(folder)
+    (kept / EVALUATION).write_text(json.dumps({"step": 3, "pass@1": 2.0, "reward": 2.0}))
     _, complete, said = run(asked.extended(8 * STEP, "run"), resume=True)
     assert complete is True
     assert "best model" not in said
-    assert json.loads((folder.best / EVALUATION).read_bytes()) == perfect
+    assert [path for _, path in best_models(folder)] == [kept]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +207,7 @@ def test_evaluations_that_cannot_be(tmp_path, monkeypatch, options, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.jsonl").write_text(json.dumps({"prompt": "1a=", "answer": "1"}) + "\n")
     with pytest.raises(ConfigError, match=sentence):
-        prepare(settings(**({"prompts_per_step": 1} | options)))
+        plan(settings(**({"prompts_per_step": 1} | options)))
 
 
 def steps(folder):
@@ -232,7 +228,7 @@ def test_a_complete_run_gains_no_step(run):
     trained, lines = model(folder), folder.metrics()
     folder, complete, said = run(settings(), resume=True)
     assert complete is True
-    assert said.startswith("the run is complete: there is nothing left to train")
+    assert said.startswith("the run is complete")
     assert model(folder) == trained
     assert json.dumps(folder.metrics()) == json.dumps(lines)
 
@@ -300,11 +296,11 @@ def test_a_run_says_which_held_out_problems_it_trains_on(run, tmp_path):
     (tmp_path / "train.jsonl").write_text("\n".join(rows[:8]))
     (tmp_path / "held-out.jsonl").write_text("\n".join(rows[5:9]))
     own = {"data": str(tmp_path / "train.jsonl"), "model": "lab:chains", "rollouts": STEP}
-    prepared = prepare(settings(**own, eval_data=str(tmp_path / "held-out.jsonl")))
-    assert overlaps(prepared) == [
+    prepared = plan(settings(**own, eval_data=str(tmp_path / "held-out.jsonl")))
+    assert prepared.overlaps() == [
         "3 of the 4 held-out problems are trained on too: what is learnt by heart counts in their accuracy"
     ]
-    assert overlaps(prepare(settings(rollouts=STEP))) == []
+    assert plan(settings(rollouts=STEP)).overlaps() == []
 
 
 def test_an_error_in_an_update_goes_back_to_the_last_checkpoint(run, monkeypatch):
@@ -463,7 +459,7 @@ def test_an_environment_refuses_columns_that_trl_would_misread(reward, tmp_path,
     (tmp_path / "images.jsonl").write_text(json.dumps({"prompt": "1b=", "answer": "5", "image": "x"}) + "\n")
     reward("plays", "class Game:", "    turns, turn_tokens = 1, 4", "    def start(self, row, seed): ...")
     with pytest.raises(CurroError, match=r"images.jsonl has the columns image, which mean something else"):
-        prepare(TrainSettings("images.jsonl", model="lab:chains", environment="plays:Game"))
+        plan(TrainSettings("images.jsonl", model="lab:chains", environment="plays:Game"))
 
 
 def test_an_allocation_divides_the_rollouts_of_each_step(run):
@@ -480,7 +476,7 @@ def test_an_allocation_divides_the_rollouts_of_each_step(run):
 def test_several_processes_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(CurroError, match=r"is one process: for several, train with .*CurriculumGRPOTrainer"):
-        prepare(settings())
+        plan(settings())
 
 
 def test_the_verifier_ranks_and_the_run_says_so(run):
@@ -496,7 +492,7 @@ def test_the_verifier_ranks_and_the_run_says_so(run):
 
 def test_a_signal_that_the_reward_does_not_have():
     with pytest.raises(CurroError, match="--signal maths: the reward has no such part; it has: lab:chains"):
-        prepare(settings(reward="lab+0.5*repetition", signal="maths"))
+        plan(settings(reward="lab+0.5*repetition", signal="maths"))
 
 
 def test_an_extended_run_that_is_killed_before_its_model_is_written_writes_it(run, monkeypatch):
@@ -574,10 +570,10 @@ def test_a_finished_run_that_is_extended_trains_as_one_with_the_larger_budget(ru
     assert complete is True
     assert steps(folder) == list(range(2 * last + 1))
     whole = RunFolder.create(tmp_path / "whole", {})
-    assert train(prepare(extended), whole)
+    assert train(plan(extended), whole)
     assert [line["prompt"] for line in folder.groups()] == [line["prompt"] for line in whole.groups()]
     assert model(folder) == model(whole)
-    assert "nothing left to train; --resume with more --rollouts" in run(extended, resume=True)[2]
+    assert "--resume with more --rollouts" in run(extended, resume=True)[2]
 
 
 def test_rollouts_are_trained_on_several_times(run):
@@ -604,10 +600,10 @@ def test_rewards_in_several_files_add_up(run, tmp_path):
 
 def test_what_vllm_cannot_do_is_refused(monkeypatch):
     with pytest.raises(CurroError, match="--vllm needs the package vllm"):
-        prepare(settings(vllm=True))
-    monkeypatch.setattr(inputs, "find_spec", lambda name: True)
+        plan(settings(vllm=True))
+    monkeypatch.setattr("curro.training.plan.find_spec", lambda name: True)
     with pytest.raises(CurroError, match="vLLM loads no model of the lab: leave --vllm out"):
-        prepare(settings(vllm=True, model="lab:chains"))
+        plan(settings(vllm=True, model="lab:chains"))
 
 
 def test_vllm_is_asked_for_in_the_same_process(tmp_path, monkeypatch):

@@ -9,12 +9,13 @@ import errno
 import importlib
 import sys
 from collections.abc import Collection
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
+import curro
 from curro.core.errors import CurroError
 from curro.core.text import printable
 
@@ -31,6 +32,7 @@ COMMANDS = {
     "watch": ("curro.cli.watch:watch", "Show runs on a local page while they train."),
     "inspect": ("curro.cli.inspect:inspect", "Show a run's hard, informative and forgotten prompts."),
     "report": ("curro.cli.inspect:report", "Write a run's curves and pictures to one HTML page."),
+    "doctor": ("curro.cli.doctor:doctor", "Say where the rollouts of any trainer's run went."),
     "estimate": (
         "curro.cli.estimate:estimate",
         "Measure how often a model solves each prompt of a data set.",
@@ -76,6 +78,13 @@ def make_app(commands: Collection[str]) -> typer.Typer:
             app.command(name, cls=GroupedCommand)(getattr(importlib.import_module(module), function))
         else:
             app.command(name, help=summary)(_not_imported)
+
+    @app.callback()
+    def whole(
+        version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    ) -> None:
+        pass
+
     return app
 
 
@@ -86,10 +95,13 @@ def _not_imported() -> None:
 def main() -> None:
     """Run the command; exit status 2 after a mistake of the user's."""
     arguments = sys.argv[1:] or ["--help"]
+    if arguments[0] == "--version":
+        print(f"curro {curro.__version__}")
+        sys.exit(0)
     try:
         sys.exit(make_app(arguments[:1])(arguments, standalone_mode=False))
     except CurroError as error:
-        from curro.cli.checks import as_typed
+        from curro.cli.options import as_typed
 
         _end(as_typed(str(error), sys.argv[1:]))
     except OSError as error:

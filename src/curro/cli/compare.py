@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from curro.cli.checks import check_start
 from curro.cli.options import Config, Jobs, Trust, all_but, option_values, values_of_file, with_settings
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
@@ -18,6 +16,7 @@ from curro.core.files import check_writable
 from curro.core.text import printable
 from curro.runs.folder import RunFolder, find_runs, is_run
 from curro.training.declared import flags_of
+from curro.training.plan import check_names
 from curro.training.settings import TrainSettings
 
 OWN = ("curriculum", "allocation", "advantage", "admission", "signal", "seed")
@@ -70,7 +69,7 @@ def compare(
     if config is None:
         of_file: dict[str, Any] = {}
         settings = TrainSettings(**option_values(options))
-        check_start(settings)
+        check_names(settings)
         settings.check_model()
     else:
         of_file = {name: value for name, value in values_of_file(config, trust).items() if name not in OWN}
@@ -81,7 +80,6 @@ def compare(
     flags = [*flags_of(left), *flags_of(options)]
     check_writable(out)
     paths = {(name, seed): out / f"{folder_name(name)}-seed{seed}" for seed in range(seeds) for name in names}
-    flags = _with_one_commit(flags, paths.values())
     side_by_side = jobs_or_cores(jobs)
     quiet()
     from curro.runs.report import comparison_table, render_comparison, write_comparison
@@ -131,21 +129,3 @@ def _compare_folders(paths: list[Path], out: Path) -> None:
     console.print(render_comparison(comparison_table(runs)))
     folder = paths[0] if len(paths) == 1 else out
     console.print(f"report: {write_comparison(runs, folder / 'report.html')}")
-
-
-def _with_one_commit(flags: list[str], folders: Iterable[Path]) -> list[str]:
-    """The flags of all runs, in which pass rates on the hub have a commit: of begun runs, or now's.
-
-    Runs that begin before and after somebody pushes would otherwise start from different pass rates.
-    """
-    named = next((flag for flag in flags if flag.startswith("--known=hub:") and "@" not in flag), None)
-    if named is None:
-        return flags
-    begun = [RunFolder.open(folder) for folder in folders if (folder / "config.json").is_file()]
-    commands = [flag for run in begun for flag in run.config.get("command", []) if isinstance(flag, str)]
-    pinned = next((flag for flag in commands if flag == named or flag.startswith(f"{named}@")), None)
-    if pinned is None:
-        from curro.training.evaluation.estimate_hub import pull
-
-        pinned = f"--known={pull(named.removeprefix('--known='))[1]}"
-    return [pinned if flag == named else flag for flag in flags]

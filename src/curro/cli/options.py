@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,3 +110,18 @@ def _parameter(name: str) -> inspect.Parameter:
 def _help(name: str, item: SettingSpec) -> str:
     choices = f" One of {', '.join(item.choices)}." if item.choices else ""
     return f"{item.help}{choices} [default: {default_of(name)}]"
+
+
+def as_typed(sentence: str, arguments: Sequence[str]) -> str:
+    """A sentence that names settings by their options, unless they come from a file, as those of `serve`.
+
+    `rollouts_per_prompt must be 2 or more` becomes `--rollouts-per-prompt must be 2 or more`.
+    """
+    if arguments[:1] == ["serve"] or any(argument.startswith("--config") for argument in arguments):
+        return sentence
+    names = list(known_settings())
+    several = "|".join(sorted((name for name in names if "_" in name), key=len, reverse=True))
+    start = re.compile(rf"^({'|'.join(names)})(?= must be )")
+    sentence = start.sub(lambda match: f"--{match[1].replace('_', '-')}", sentence)
+    inside = re.compile(rf"(?<![\w./'-])({several})(?![\w/'.=-])")
+    return inside.sub(lambda match: f"--{match[1].replace('_', '-')}", sentence)

@@ -37,8 +37,8 @@ Connections = Annotated[int, typer.Option(min=1, help="How many requests to make
 Timeout = Annotated[float, typer.Option(help="Seconds that a request to a server may take.")]
 
 OnGroup = Callable[[dict[str, Any]], None]
-Work = Callable[[Sequence[int], OnGroup], int]
-"""Samples and scores the prompts of these numbers; returns how many got no rollout."""
+Work = Callable[[Sequence[int], OnGroup], list[str]]
+"""Samples and scores the prompts of these numbers; returns why prompts got no rollout, each of them."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,6 @@ class SamplingJob:
     timeout: float
     seed: int
     threads: int
-
-    @property
-    def is_answered_here(self) -> bool:
-        """Whether a model here answers in one turn, so that it can also be asked for known answers."""
-        return self.server is None and self.environment is None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -115,18 +110,18 @@ class SamplingJob:
 
         loaded = local_model(self.model, threads=self.threads)
 
-        def work(todo: Sequence[int], on_group: OnGroup) -> int:
+        def work(todo: Sequence[int], on_group: OnGroup) -> list[str]:
             options: dict[str, Any] = {"k": self.k, "todo": todo, "batch": self.batch, "seed": self.seed}
             estimate_episodes(*loaded, self.prompts, environment, self.sampling, **options, on_group=on_group)
-            return 0
+            return []
 
         return work
 
     def _rollouts(self, engine: Engine, in_flight: int) -> Work:
         from curro.training.evaluation.estimate import estimate
 
-        def work(todo: Sequence[int], on_group: OnGroup) -> int:
-            async def whole() -> int:
+        def work(todo: Sequence[int], on_group: OnGroup) -> list[str]:
+            async def whole() -> list[str]:
                 options: dict[str, Any] = {"k": self.k, "todo": todo, "in_flight": in_flight}
                 try:
                     return await estimate(engine, self.prompts, self.reward, **options, on_group=on_group)
@@ -146,7 +141,6 @@ def sample_all(
     *,
     title: str,
     least: int = 1,
-    keep_texts: bool = False,
 ) -> EstimateFolder:
     """Sample and score into an estimate's folder what is not there yet, with a progress bar.
 
@@ -155,7 +149,6 @@ def sample_all(
         settings: what the folder says of the estimate beside the job's own.
         title: of the progress bar.
         least: how many rollouts a prompt needs to be done; one that has fewer is sampled again.
-        keep_texts: keep the completions in the folder too.
 
     Raises:
         LockedError: another process samples into the folder.
@@ -178,25 +171,27 @@ def sample_all(
         todo = [i for i in range(prompts) if i not in done]
         task = bar.add_task(title, total=prompts, completed=len(done), latest="")
         counts: Counter[str] = Counter()
+        is_interrupted, reasons = False, list[str]()
 
         def on_group(row: dict[str, Any]) -> None:
-            folder.append(row, keep_texts=keep_texts)
+            folder.append(row)
             counts.update(done=1, never=row["variance"] == 0 == row["mean"])
             bar.update(task, advance=1, latest=f"without any reward {counts['never'] / counts['done']:.2f}")
 
         try:
-            left_out = work(todo, on_group)
+            reasons = work(todo, on_group)
         except KeyboardInterrupt:
-            left_out = -1
+            is_interrupted = True
         except BaseException:
             if is_new and not counts["done"]:  # it would refuse the same command with another model
                 folder.remove()
             raise
-    if left_out < 0:
+    if is_interrupted:
         console.print(f"saved {len(done) + counts['done']} of {prompts} prompts; the same command goes on")
         raise typer.Exit(130)
-    if left_out:
+    if reasons:
         raise ConfigError(
-            f"{left_out} of {prompts} prompts got no rollout; the same command asks for theirs again"
+            f"{len(reasons)} of {prompts} prompts got no rollout ({reasons[0]:.200}); the same command asks "
+            "for theirs again"
         )
     return folder

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.cli.checks import check_start
 from curro.cli.options import option_values, with_settings
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.training.settings import TrainSettings
@@ -49,7 +48,9 @@ def sft(
     quiet()
     asked = TrainSettings(**option_values(options))
     asked.check_model()
-    check_start(asked)
+    from curro.training.plan import check_names
+
+    check_names(asked)
     from curro.training.sft import SFTSettings, train_on_answers
 
     settings = SFTSettings(

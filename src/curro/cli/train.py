@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from curro.cli.checks import check_start
 from curro.cli.options import Config, Trust, option_values, values_of_file, with_settings
 from curro.cli.terminal import (
     accuracy,
@@ -31,7 +30,7 @@ from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from curro.training.prepared import Prepared
+    from curro.training.plan import Plan
 
 
 @with_settings()
@@ -52,6 +51,15 @@ def train(
             "--rollouts can be given beside it: a larger budget extends the run, even a finished one.",
         ),
     ] = None,
+    check_rows: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            rich_help_panel="Reward",
+            help="Score 200 rows with their own answers and with nothing first, and stop if the reward does "
+            "not fit more than 1% of them.",
+        ),
+    ] = True,
     trust: Trust = False,
     **options: Any,
 ) -> None:
@@ -60,6 +68,7 @@ def train(
     The run's folder holds the metrics, the prompt table, checkpoints, the trained model and a report.
     Ctrl-C ends the run after the current step and saves it; --resume continues it.
     """
+    from curro.training.plan import check_names, plan
     from curro.training.trust import check, note
 
     rollouts = options["rollouts"]
@@ -78,36 +87,37 @@ def train(
         folder = RunFolder(out or Path("runs") / _name(settings))
         folder.check_unused()
         check_writable(folder.path)
-    check_start(settings)
+    check_names(settings)
     note(settings)
     quiet()
+    planned = plan(settings)  # before torch is imported, which takes seconds
+    from curro.reward.row_checks import stop_or_say
     from curro.runs.reader import read_history
     from curro.runs.report.advice import advise
-    from curro.training.inputs import read_inputs
 
-    inputs = read_inputs(settings)  # before torch is imported, which takes seconds
-    from curro.training.prepared import prepare
+    if check_rows and resume is None and planned.environment is None:
+        stop_or_say(planned.prompts, planned.reward, lambda line: plain_console().print(printable(line)))
     from curro.training.run import train as run
 
-    prepared = prepare(settings, inputs)
+    settings = planned.settings
     if resume is None:
-        folder = RunFolder.create(folder.path, _config(prepared))
+        folder = RunFolder.create(folder.path, _config(planned))
     elif rollouts is not None:
         begun = folder.config
         if isinstance(begun.get("command"), list):  # so that curro compare sees what it is now a run of
             begun["command"].append(f"--rollouts={rollouts}")
-        folder.replace_config({**begun, **_settings_of(prepared)})
+        folder.replace_config({**begun, **_settings_of(settings)})
     console = plain_console()
     console.print(f"run folder {folder.path}")
-    if prepared.settings.reward == "auto" and prepared.environment is None:
-        chosen = prepared.reward.name
+    if settings.reward == "auto" and planned.environment is None:
+        chosen = planned.reward.name
         console.print(printable(f"reward {chosen}, chosen by the data; name another one with --reward"))
     with progress_bar(console) as bar:
         reached = (folder.latest() or {"rollouts": 0})["rollouts"]
-        task = bar.add_task("training", total=prepared.settings.rollouts, completed=reached, latest="")
+        task = bar.add_task("training", total=settings.rollouts, completed=reached, latest="")
 
         def on_step(line: dict[str, Any]) -> None:
-            room = room_beside(console, "training", prepared.settings.rollouts)
+            room = room_beside(console, "training", settings.rollouts)
             bar.update(task, completed=line["rollouts"], latest=describe(line, room))
             scores = accuracy(line)
             if scores is not None:
@@ -117,7 +127,7 @@ def train(
             console.print(printable(sentence))
 
         with _leaving_nothing(folder) if resume is None else nullcontext():
-            is_complete = run(prepared, folder, resume=resume is not None, on_step=on_step, say=say)
+            is_complete = run(planned, folder, resume=resume is not None, on_step=on_step, say=say)
     for finding in advise(read_history(folder)):
         console.print(printable(f"{finding.problem} {finding.advice}"), style="yellow")
     if is_complete:
@@ -164,16 +174,16 @@ def _refuse_others(options: dict[str, Any]) -> None:
         )
 
 
-def _settings_of(prepared: Prepared) -> dict[str, Any]:
-    return {"settings": prepared.settings.as_dict(), "steps": prepared.settings.steps}
+def _settings_of(settings: TrainSettings) -> dict[str, Any]:
+    return {"settings": settings.as_dict(), "steps": settings.steps}
 
 
-def _config(prepared: Prepared) -> dict[str, Any]:
+def _config(planned: Plan) -> dict[str, Any]:
     packages = ("curro", "torch", "transformers", "trl", "numpy")
     return {
         "command": sys.argv[1:],
-        **_settings_of(prepared),
-        "curriculum": prepared.curriculum.config,
-        "held_out": {part.name: len(part.prompts) for part in prepared.held_out},
+        **_settings_of(planned.settings),
+        "curriculum": planned.curriculum.config,
+        "held_out": {part.name: len(part.prompts) for part in planned.held_out},
         "versions": {name: version(name) for name in packages},
     }

@@ -73,10 +73,9 @@ class VerifiersTasks:
     def model(self, name: str) -> tuple[Any, Any]:
         raise ConfigError("verifiers brings no models: name a folder or a hub id")
 
-
-def module_of(name: str) -> str:
-    """The module that a taskset's name stands for, as verifiers reads it: `o/my-tasks@1` is `my_tasks`."""
-    return name.rpartition("/")[2].partition("@")[0].replace("-", "_").lower()
+    def code(self, name: str) -> list[str]:
+        """The taskset's module, as verifiers reads its name: `o/my-tasks@1` is `my_tasks`."""
+        return [f"{name.rpartition('/')[2].partition('@')[0].replace('-', '_').lower()}:Taskset"]
 
 
 def _load(name: str) -> Any:

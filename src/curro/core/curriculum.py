@@ -283,6 +283,7 @@ class Curriculum:
         # the shares of sources are not those of uniform sampling
         is_mixed = self.mixture is not None
         uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
+        offsets_P = self.selection.prediction_offsets(choice)
         choice, rollouts_P = self._divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
@@ -290,7 +291,7 @@ class Curriculum:
         if self.mixture is not None:
             self.mixture.count(choice.prompts)
         if len(tickets) == n:
-            self.meters.uniform.draw(tickets, uniform_P)
+            self.meters.uniform.draw(tickets, uniform_P, offsets_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
     def _choose(self, n: int, step: int) -> Choice:
@@ -435,6 +436,38 @@ class Curriculum:
                 admitted_P &= ~without_P
         return Outcome.of(signal_groups, advantages_PG, admitted_P), credited_PG
 
+    @locked
+    def more(
+        self,
+        tickets: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        rollouts: int,
+        named: Mapping[str, ArrayLike] | None = None,
+    ) -> np.ndarray:
+        """How many further rollouts each of these open groups gets of a budget, int64 (P,).
+
+        Nothing is settled or learnt: the host keeps the rewards, rolls that many more out, and passes all of
+        a group's rewards to `observe`. It may observe a group without more. Of the rules of curro `probe`
+        alone gives further rollouts; with others the answer is 0.
+
+        Args:
+            tickets, rewards, named: as `observe` takes them. Every column is a rollout that each of the
+                groups has had, with a reward or without.
+            rollouts: the budget, from 0; the answer sums to at most that.
+
+        Raises:
+            TicketError, RewardError: as `observe` does.
+            ConfigError: a budget below 0.
+        """
+        if (budget := _whole_number("rollouts", rollouts)) < 0:
+            raise ConfigError(f"a budget of further rollouts is a number from 0, not {budget}")
+        feedback = Feedback.read(tickets, rewards, named)
+        rows = self.ledger.find(feedback.tickets)
+        groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
+        further = self.allocation.more(self._split_signal(groups)[1], budget)
+        return checked_division(further, len(rows), budget, self.allocation, spends_all=False)
+
     def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:
         """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
 
@@ -515,8 +548,8 @@ class Curriculum:
             here = self.state_dict()
             if state.get("format") != FORMAT:
                 raise CheckpointError(
-                    f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
-                    f"curro {FORMAT}; resume with the version that saved it, or start a new run"
+                    f"checkpoint format {state.get('format')!r:.20} cannot be read; this version of curro "
+                    f"reads format {FORMAT}: resume with the version that saved it, or start a new run"
                 )
             self.check_origin(state)
             check_alike(state, here)

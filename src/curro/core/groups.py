@@ -26,11 +26,9 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
     return _LARGEST * min(1.0, high - low)
 
 
-OUTCOMES = (
-    *VERIFIERS,
-    *("lab", "bfcl", "verifiers"),
-    *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
-)
+OUTCOMES = frozenset(VERIFIERS) | {
+    "lab", "bfcl", "verifiers", "accuracy", "accuracy_reward", "reasoning_accuracy_reward"
+}  # fmt: skip
 """Parts of a reward that verify the answer, by the names that curro and TRL give them."""
 
 
@@ -207,7 +205,28 @@ class Feedback:
     @classmethod
     def of_group(cls, ticket: int, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> Self:
         """The feedback on one group: its rewards (G,), and their parts, (G,) each."""
-        return cls.read([ticket], rewards[None], {name: part[None] for name, part in named.items()})
+        return cls.of_groups([ticket], [rewards], [named])
+
+    @classmethod
+    def of_groups(
+        cls,
+        tickets: Sequence[int],
+        rewards: Sequence[np.ndarray],
+        named: Sequence[Mapping[str, np.ndarray]],
+    ) -> Self:
+        """The feedback on groups that may differ in size and in parts: NaN where a group has none."""
+        size = max((len(rewards_G) for rewards_G in rewards), default=0)
+
+        def padded(groups: Iterable[np.ndarray | None]) -> np.ndarray:
+            values_PG = np.full((len(tickets), size), np.nan)
+            for row, values_G in enumerate(groups):
+                if values_G is not None:
+                    values_PG[row, : len(values_G)] = values_G
+            return values_PG
+
+        names = dict.fromkeys(name for parts in named for name in parts)
+        parts_PG = {name: padded(parts.get(name) for parts in named) for name in names}
+        return cls.read(tickets, padded(rewards), parts_PG)
 
     @property
     def means(self) -> np.ndarray:

@@ -120,3 +120,9 @@ def provider(source: str) -> tuple[Provider, str] | None:
     if not colon or prefix not in PROVIDERS:
         return None
     return cast(Provider, load_object(PROVIDERS[prefix], "provider")()), name
+
+
+def provided_code(source: str) -> list[str]:
+    """The user's own code that `verifiers:NAME` stands for, as `module:name`; nothing of it is run."""
+    prefix, _, name = source.partition(":")
+    return cast(Any, provider(source))[0].code(name) if prefix == "verifiers" else []

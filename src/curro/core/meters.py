@@ -11,9 +11,9 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.groups import Groups
-from curro.core.intervals import agresti_coull
 from curro.core.prompts import OTHER, PromptTable
 from curro.core.text import printable
+from curro.core.uniform_meter import StandingMeter, UniformMeter
 
 _RATE = 1 / 256
 
@@ -49,87 +49,6 @@ class SignalMeter:
         is_mean_square = 0 <= state["average"] < np.inf and state["groups"] >= 0
         check_state(is_mean_square, "signal", "is not a mean square of a number of groups")
         self.average, self.groups = state["average"], state["groups"]
-
-
-UNIFORM_WINDOW = 1024
-"""Groups that the estimate for uniform sampling looks at: the latest."""
-
-UNIFORM_LEAST = 32
-"""The effective number of groups from which on there is an estimate."""
-
-
-class UniformMeter:
-    """What uniform sampling would find, estimated from groups whose chance of being drawn is known.
-
-    Prompts that the method chose for their promise say nothing of the others. So a group counts by the weight
-    that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
-    probability, and a group without a weight does not count. With weights w of the latest groups and their
-    variances v, the estimate is sum(w v) / sum(w), and that of the share of groups with a signal likewise.
-    The effective number of groups is n = sum(w)^2 / sum(w^2). With n below 32 there is no estimate, and none
-    where the mean weight is below 1 - 2 / sqrt(n), two of its standard deviations below what it has to be:
-    then prompts that are drawn too rarely for the window are missing. The interval of the share is that of
-    Agresti and Coull (1998) at 95%, of n groups.
-    """
-
-    def __init__(self, table: PromptTable) -> None:
-        self.table = table
-        self._weights: dict[int, float] = {}
-        self._latest = np.empty((2, 0))
-
-    def draw(self, tickets_P: np.ndarray, weights_P: np.ndarray) -> None:
-        """Note the weights with which groups will count; NaN for none."""
-        pairs = zip(tickets_P.tolist(), weights_P.tolist(), strict=True)
-        self._weights.update((ticket, weight) for ticket, weight in pairs if weight > 0)
-
-    def observe(self, tickets_P: np.ndarray, variance_P: np.ndarray) -> None:
-        """Take in finished groups."""
-        weights_P = [self._weights.pop(ticket, np.nan) for ticket in tickets_P.tolist()]
-        self._latest = np.concatenate([self._latest, [weights_P, variance_P]], axis=1)[:, -UNIFORM_WINDOW:]
-
-    def drop(self, tickets_P: np.ndarray) -> None:
-        """Forget groups that were dropped."""
-        for ticket in tickets_P.tolist():
-            self._weights.pop(ticket, None)
-
-    def metrics(self, recent: float) -> dict[str, float]:
-        """The estimates; NaN where too little is known.
-
-        Args:
-            recent: the mean square advantage of recent groups, of whatever prompts.
-        """
-        weight_K, variance_K = self._latest[:, ~np.isnan(self._latest[0])]
-        total, squares = weight_K.sum(), np.square(weight_K).sum()
-        count = total**2 / squares if squares else 0.0
-        variance = share = low = high = np.nan
-        if count >= UNIFORM_LEAST and total >= len(weight_K) * (1 - 2 / np.sqrt(count)):
-            variance = float(weight_K @ variance_K / total)
-            share = float(weight_K @ ~self.table.is_flat(variance_K) / total)
-            low, high = agresti_coull(share, count)
-        return {
-            "signal/uniform": variance,
-            "signal/ratio": recent / variance if variance > 0 else np.nan,
-            "signal/uniform_share": share,
-            "signal/uniform_share_low": low,
-            "signal/uniform_share_high": high,
-        }
-
-    def state_dict(self) -> dict[str, Any]:
-        tickets = np.array(sorted(self._weights), np.int64)
-        return {
-            "tickets": tickets,
-            "weights": np.array([self._weights[ticket] for ticket in tickets.tolist()], np.float64),
-            "latest": self._latest.copy(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        tickets, weights, latest = state["tickets"], state["weights"], state["latest"]
-        check_state(
-            weights.shape == tickets.shape and (weights > 0).all(), "uniform/weights", "are not weights"
-        )
-        is_window = len(latest) == 2 and latest.shape[1] <= UNIFORM_WINDOW
-        check_state(is_window and not (latest <= -1).any(), "uniform/latest", "is not of groups")
-        self._weights = dict(zip(tickets.tolist(), weights.tolist(), strict=True))
-        self._latest = latest.copy()
 
 
 WINDOW = 512
@@ -319,7 +238,7 @@ class Meters:
         self.table = table
         self.signal, self.uniform, self.sources = SignalMeter(table), UniformMeter(table), SourceMeter(table)
         self.shaping, self.range = ShapingMeter(table), RangeMeter(table)
-        self.survival = SurvivalMeter(table)
+        self.survival, self.standing = SurvivalMeter(table), StandingMeter(self.uniform)
 
     def check_range(self, groups: Groups) -> None:
         """Warn of rewards outside of the range; asked before the groups are settled."""
@@ -328,7 +247,8 @@ class Meters:
     def observe(self, tickets_P: np.ndarray, groups: Groups) -> None:
         """Take in finished groups, with the signal's rewards."""
         self.signal.observe(groups.variance)
-        self.uniform.observe(tickets_P, groups.variance)
+        self.uniform.observe(tickets_P, groups.variance, self.table.success_rate(groups.mean))
+        self.standing.observe(len(tickets_P))
         self.sources.observe(groups.prompts, groups.mean, groups.variance)
 
     def drop(self, tickets_P: np.ndarray, prompts_P: np.ndarray) -> None:

@@ -54,13 +54,6 @@ class Policy(Protocol):
         """The text of a prompt of the data set."""
         ...
 
-    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
-        """The last hidden states, float32 (P, D), of the last tokens of prompts of the data set, by number.
-
-        A prompt is what rollouts start from: the chat template is applied.
-        """
-        ...
-
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
         """Entropies in nats, float32 (P, 2), of the two tokens after prompts of the data set, by number.
 

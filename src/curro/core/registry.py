@@ -40,6 +40,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "equal": "curro.methods.allocation.equal:Equal",
         "knapsack": "curro.methods.allocation.knapsack:Knapsack",
         "estimates": "curro.methods.allocation.estimates:Estimates",
+        "probe": "curro.methods.allocation.probe:Probe",
     },
     "advantage": {
         "group": "curro.methods.advantage.group:GroupRelative",

@@ -156,6 +156,14 @@ class Selection:
         """
         return np.full(len(choice.prompts), np.nan)
 
+    def prediction_offsets(self, choice: Choice) -> np.ndarray:
+        """Predictions of the latest choice less the mean of all candidates', float64 (P,).
+
+        Of prompts drawn uniformly among the candidates they have the mean 0. They make the estimate of
+        uniform sampling sharper (`UniformMeter`). 0 without predictions.
+        """
+        return np.zeros(len(choice.prompts))
+
     def without_update(self, groups: Groups) -> np.ndarray | None:
         """Finished groups, bool (P,), by which the policy is not updated: their advantages become 0.
 

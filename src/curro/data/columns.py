@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from typing import Any
 
 from curro.core.identity import ANSWER, answer_of, first_column, value_at
@@ -74,15 +75,13 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
         kind = type(prompt).__name__
         raise DataError(f"{at}: {column!r} is {kind}, neither text nor a list of {{role, content}} messages")
     for message in prompt:
-        if (
-            not isinstance(message, dict)
-            or not isinstance(message.get("role"), str)
-            or "content" not in message
-        ):
+        has_role = isinstance(message, dict) and isinstance(message.get("role"), str)
+        if not has_role or not ({"content", "tool_calls", "function_call"} & set(message)):
             raise DataError(f"{at}: {column!r} holds a message without role and content: {str(message)[:80]}")
-    if not any(message["content"] for message in prompt):
+    if not any(message.get("content") for message in prompt):
         raise DataError(f"{at} has an empty {column!r}: every row needs a prompt")
-    return prompt
+    # chat templates read the content of every message, also of one that only calls tools
+    return [message if "content" in message else {**message, "content": None} for message in prompt]
 
 
 def _refuse_other_answers(raw: list[RawRow], column: str) -> None:
@@ -108,20 +107,32 @@ def _refuse_surrogates(value: Any, at: str) -> None:
 
 def _keys(raw: list[RawRow], column: str | None, prompts: list[Any], answers: list[str | None]) -> list[str]:
     if column is None:
-        keys = _verl_keys(raw) or [content_hash(p, a) for p, a in zip(prompts, answers, strict=True)]
-        problem = "are the same prompt and answer: remove one of them, or name a column of keys (key_column)"
-    else:
-        values = [value_at(row, column) for _, _, row in raw]
-        for i, value in enumerate(values):
-            if value is None or value == "":
-                raise DataError(f"{_at(raw, i)} has no key in {column!r}: give every row one")
-        keys = [value if isinstance(value, str) else json.dumps(value, default=str) for value in values]
-        problem = f"have the same key in {column!r}: make it unique, or name another column with key_column"
+        return _verl_keys(raw) or _numbered(
+            [content_hash(p, a) for p, a in zip(prompts, answers, strict=True)]
+        )
+    values = [value_at(row, column) for _, _, row in raw]
+    for i, value in enumerate(values):
+        if value is None or value == "":
+            raise DataError(f"{_at(raw, i)} has no key in {column!r}: give every row one")
+    keys = [value if isinstance(value, str) else json.dumps(value, default=str) for value in values]
     first_rows: dict[str, int] = {}
     for i, key in enumerate(keys):
         earlier = first_rows.setdefault(key, i)
         if earlier != i:
-            raise DataError(f"{_at(raw, earlier)} and {_at(raw, i)} {problem} (key {key!r})")
+            raise DataError(
+                f"{_at(raw, earlier)} and {_at(raw, i)} have the same key in {column!r}: make it unique, or "
+                f"name another column with key_column (key {key!r})"
+            )
+    return keys
+
+
+def _numbered(hashes: list[str]) -> list[str]:
+    """The hashes as keys; repeated rows are numbered, and `PromptSet.notes` tells of them."""
+    counts: Counter[str] = Counter()
+    keys = []
+    for key in hashes:
+        counts[key] += 1
+        keys.append(key if counts[key] == 1 else f"{key}-{counts[key]}")
     return keys
 
 

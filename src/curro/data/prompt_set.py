@@ -78,6 +78,26 @@ class PromptSet(Sequence[Row]):
         return digest_rows((row["prompt"], row["answer"]) for row in self.rows)
 
     @property
+    def notes(self) -> list[str]:
+        """What looks like a mistake in the rows and is none for certain, in sentences."""
+        sentences = []
+        _, first_N, inverse_N = np.unique(self.row_digests, return_index=True, return_inverse=True)
+        if repeated := np.flatnonzero(first_N[inverse_N] != np.arange(len(self))).tolist():
+            sentences.append(
+                f"{len(repeated):,} of {len(self):,} rows repeat the prompt and answer of another one (row "
+                f"{repeated[0]} those of row {first_N[inverse_N[repeated[0]]]}): each counts as a prompt of "
+                "its own"
+            )
+        if "source" in self.columns:
+            lacking = [i for i, row in enumerate(self) if row.get("source") is None]
+            if lacking and len(lacking) < len(self):
+                sentences.append(
+                    f"{len(lacking):,} of {len(self):,} rows have no source and others have one (the first "
+                    f"is row {lacking[0]}): weights, floors and metrics by source leave these rows out"
+                )
+        return sentences
+
+    @property
     def columns(self) -> list[str]:
         """The names that any row has."""
         if isinstance(self.rows, ArrowRows):

@@ -9,6 +9,7 @@ from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.reward.completion import CUT, TOKENS, with_facts
 from curro.reward.reward import Reward, Score
+from curro.reward.row_checks import warn_of_rows
 
 _NOT_COLUMNS = {"completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 
@@ -23,9 +24,14 @@ def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list
     Args:
         ends: the tokens that end a sequence; rewards that ask whether a completion was cut need them.
 
+    At its first call it checks the batch's rows, and warns of those that the reward does not fit
+    (`curro.reward.row_checks`).
+
     The function raises RewardError where the columns lack `answer` or `key`, as those of a data set that
     `load_prompts` has not read do.
     """
+
+    unchecked = [True]
 
     def function(*, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Score]:
         missing = {"answer", "key"} - set(columns)
@@ -40,6 +46,9 @@ def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list
             {"prompt": prompt} | {name: columns[name][i] for name in names}
             for i, prompt in enumerate(prompts)
         ]
+        if unchecked:
+            unchecked.clear()
+            warn_of_rows(list({row["key"]: row for row in rows}.values()), reward)
         rows = facts(rows, ids, ends)
         return reward.score([completion_text(completion) for completion in completions], rows)
 

@@ -185,7 +185,7 @@ def after_hashes(text: str) -> str | None:
 
 
 _SAYS = re.compile(
-    r"(?:\banswer\b\**(?:\s*\([^()\n]{0,20}\))?(?:[^\n.:=?]{0,60}?\b(?:is|are|be|equals)\b|\s*\**\s*[:=])"
+    r"(?:\banswer\b\**(?:\s*\([^()\n]{0,20}\))?(?:[^\n.:=?]{0,60}?\b(?:is|are|be|equals)\b|\s*\**\s*[:=→]|\s-\s)"
     r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
     r"|答案(?:是|为|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
     r"[\s:*]*",

@@ -15,7 +15,7 @@ _STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|sf)|mbox|boldsymbol|bf|rm)(?![a-z])\s*|[{}*_$`]|\\[ ,;()\[\]]|~"
 )
 _LETTER = re.compile(
-    r"""(?:the\s+)?(?:(?:correct|right|best|final)\s+)?(?:option|choice|answer|alternative)?\s*(?:is|:)?\s*(?:
+    r"""(?i:(?:the\s+)?(?:(?:correct|right|best|final)\s+)?(?:option|choice|answer|alternative)?\s*(?:is|:)?\s*)(?:
       [(\[]\s*(?P<a>[A-Za-z])\s*[)\]](?=\W|\Z|[A-Z0-9])
     | (?P<b>[A-Ja-j])\s*[.!]?\Z
     | (?P<c>[A-J])\s*(?:[.):,;=-]|\\colon)(?!\S*[(^_])
@@ -32,6 +32,7 @@ _CALLED = re.compile(
     (?!\s+(?:is|are|was)\s+(?:wrong|incorrect|false|not)|\s+(?:cannot|can't|isn't))""",
     re.VERBOSE,
 )
+_UNDECIDED = re.compile(r"\s*(?:and|or|,|/)\s*")
 _SEVERAL = re.compile(r"[(\[]?[A-J][)\]]?(?:(?:\s*[,;&/]\s*|\s*,?\s*and\s+)[(\[]?[A-J][)\]]?)+\.?|[A-J]{2,}")
 
 
@@ -48,16 +49,19 @@ def letter_of(text: str) -> str | None:
 
 def called_letter(text: str) -> str | None:
     """The letter that prose calls right last: "so option B", "(B)", "B is correct", or at its end."""
-    calls = list(_CALLED.finditer(as_latex(text).replace("*", "").strip()))
-    return next(group for group in calls[-1].groups() if group) if calls else None
+    text = as_latex(text).replace("*", "").strip()
+    calls = list(_CALLED.finditer(text))
+    if not calls or (len(calls) > 1 and _UNDECIDED.fullmatch(text[calls[-2].end() : calls[-1].start()])):
+        return None
+    return next(group for group in calls[-1].groups() if group)
 
 
 def letters_of(text: str) -> frozenset[str] | None:
     """The letters of an answer that names several ("A, C", "AC", "(A) and (C)"); else None."""
     text = _bare(text)
     letters = re.findall(r"[A-J]", re.sub(r"[a-z]", "", text))
-    is_list = _SEVERAL.fullmatch(text) is not None and letters == sorted(set(letters))
-    return frozenset(letters) if is_list else None
+    is_list = _SEVERAL.fullmatch(text) is not None and len(letters) == len(set(letters))
+    return frozenset(letters) if is_list and (letters == sorted(letters) or not text.isalpha()) else None
 
 
 _GOLD = re.compile(r"[(\[]\s*([A-Z])\s*[)\]](.*)|([A-J])|([A-J])\s*[.):]\s*((?![a-z]).*)", re.DOTALL)
@@ -105,8 +109,8 @@ def judge(found: Sequence[str], prose: str, choice: RightOption) -> float | None
     """
     if choice.text and words(found[0]) == words(choice.text):
         return 1.0
-    if len(choice.letters) > 1:
-        named = next((letters for answer in found if (letters := letters_of(answer))), None)
+    named = next((letters for answer in found if (letters := letters_of(answer))), None)
+    if named is not None or len(choice.letters) > 1:
         return None if named is None else float(named == choice.letters)
     letter = called_letter(prose) or next((letter for answer in found if (letter := letter_of(answer))), None)
     return None if letter is None else float(letter in choice.letters)

@@ -83,7 +83,9 @@ _WRAPPERS = [
     *((sign, sign) for sign in ("$$", "$", "**", "__", "```", "`", '"', "'", "*")),
 ]
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
-_SET_BUILDER = re.compile(r"\\?\{\s*[a-z]\s*(?:\\mid|\\vert|\||:)\s*(.*?)\\?\}\Z")
+_SET_BUILDER = re.compile(
+    r"\\?\{\s*[a-z]\s*(?:\\in\s*\\mathbb\s*\{?[A-Z]\}?\s*)?(?:\\mid|\\vert|\||:)\s*(.*?)\\?\}\Z"
+)
 
 
 def unwrapped(text: str) -> str:
@@ -274,6 +276,7 @@ def _unit(rest: str) -> tuple[str, bool] | None:
     if percent:
         tail = rest[percent.end() :]
         return ("", True) if not tail or _is_unit(tail) else None
+    rest = re.sub(r"\\frac\s*\{([^{}\d]+)\}\s*\{([^{}\d]+)\}", r"\1/\2", rest)
     degree = _DEGREE.fullmatch(rest)
     if degree:
         return f"°{degree['scale'].lower()}" if degree["scale"] else "degree", False
@@ -351,6 +354,10 @@ def clock_time(text: str) -> tuple[tuple[int, int, int], str] | None:
 
 
 _MARKS = [
+    (
+        re.compile(r"(?<=\\(?:sin|cos|tan|cot|sec|csc))\s*[({]?\s*(\d+(?:\.\d+)?)\s*\^\s*\{?\\circ\s*\}?\s*[)}]?"),
+        r"\\left(\\frac{\1\\pi}{180}\\right)",
+    ),
     (re.compile(r"\\[dtc]frac(?![a-z])"), r"\\frac"),
     (re.compile(r"(?<=\d)(?:\{,\}|\\[,!])(?=\d{3}(?!\d))"), ""),
     (re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?|\.\d+)[eE]([+-]?\d{1,4})(?![\w.])"), r"\1 \\cdot 10^{\2}"),
@@ -397,20 +404,33 @@ _BEGINS = re.compile(r"[\d.(\[{|+\-$\\]|[A-Za-z]\s*[\^=+\-*/<>_(]")
 def last_expression(text: str) -> str | None:
     """The last formula or number in prose: what stands between the last dollars, or the last run of terms."""
     text = _STYLED.sub(r" \1 ", as_latex(text[-LONGEST:]))
-    formulas = list(_FORMULA.finditer(text))
-    end, content = 0, None
-    if formulas:
-        formula = formulas[-1]
-        inner = next(group for group in formula.groups() if group is not None)
-        if re.search(r"[\w\\]", inner) and not (
-            formula["d"] and len(_PROSE.findall(re.sub(r"\\[a-z]+\{[^}]*\}", "", inner))) > 1
-        ):
-            end, content = formula.end(), inner.strip()
-    for line in reversed(text[end:].split("\n")):
+    formulas: list[str] = []
+    begin = end = len(text)
+    for match in reversed([match for match in _FORMULA.finditer(text) if _is_formula(match)]):
+        if formulas and not _JOINT.fullmatch(text[match.end() : begin]):
+            break
+        end = end if formulas else match.end()
+        begin = match.start()
+        formulas.append(_content(match))
+    for line in reversed(text[end if formulas else 0 :].split("\n")):
         run = _run(line)
         if run is not None:
             return run
-    return content
+    return ", ".join(reversed(formulas)) or None
+
+
+_JOINT = re.compile(r"\s*,?\s*(?:and|or)?\s*")
+
+
+def _content(formula: re.Match[str]) -> str:
+    return next(group for group in formula.groups() if group is not None).strip()
+
+
+def _is_formula(match: re.Match[str]) -> bool:
+    """Whether dollars hold a formula, and not the prose between two amounts of money."""
+    content = _content(match)
+    words_in_it = _PROSE.findall(re.sub(r"\\[a-z]+\{[^}]*\}", "", content))
+    return re.search(r"[\w\\]", content) is not None and not (match["d"] and len(words_in_it) > 1)
 
 
 def _run(line: str) -> str | None:
@@ -418,6 +438,9 @@ def _run(line: str) -> str | None:
     for term in reversed(line.replace("**", " ").replace("`", " ").split()):
         term = term.rstrip(",;:!?")
         term = term.removesuffix(".") if not run else term
+        if run and term in ("and", "or"):
+            run.insert(0, term)
+            continue
         if not term or term in ("a", "A", "I") or not _TERM.match(term):
             if any(re.search(r"\d|\\pi|\\infty|\\frac|\\sqrt", part) for part in run):
                 break

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from curro.core.errors import ConfigError
 from curro.core.groups import outcome_parts
-from curro.core.loading import load_object, provider
+from curro.core.loading import PROVIDERS, load_object, provided_code, provider
 from curro.core.registry import REWARDS, construct, parse_options
 from curro.core.text import did_you_mean
 from curro.data.prompt_set import PromptSet
@@ -167,7 +167,9 @@ def named_code(spec: str) -> tuple[list[str], bool]:
         if name in REWARDS:
             options = parse_options(rest, spec)
             unconfined |= name == "code" and None in (*options.pop("", []), *options.values())
-        elif colon and provider(part) is None:
+        elif name in PROVIDERS:
+            functions += provided_code(part)
+        elif colon:
             functions.append(f"{name}:{rest.partition(':')[0]}")
     return functions, unconfined
 

@@ -12,16 +12,20 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Self, cast
 
+import numpy as np
+
 from curro.core.curriculum import Curriculum
-from curro.core.errors import ConfigError, EngineError, ExhaustedError, FillError
+from curro.core.errors import ConfigError, EngineError, ExhaustedError, FillError, RewardError
+from curro.core.policy import PolicyUse
 from curro.core.verdicts import Draw
 from curro.rollout.batch import Batch
 from curro.rollout.engines.engine import Engine, Prompt
-from curro.rollout.fill import Fill, FillSettings, draw_fresh
+from curro.rollout.fill import Fill, FillSettings, select_unseen
 from curro.rollout.group import Counts, Group
-from curro.rollout.group_tasks import GroupTasks, Settler, release, wait_for_all
+from curro.rollout.group_tasks import GroupTasks, Settler, feedback_on, release, wait_for_all
 from curro.rollout.scoring import ScoreFunction, Scorer
 
 
@@ -53,8 +57,11 @@ class DrawnGroups:
         self._queued.clear()
         return groups
 
+    def __len__(self) -> int:
+        return len(self._queued)
+
     async def _draw(self) -> None:
-        if not self.curriculum.selection.policy_use:
+        if PolicyUse.ASKED not in self.curriculum.selection.policy_use:
             self._queue(self._select())
             return
         drawing = asyncio.ensure_future(asyncio.to_thread(self._select))
@@ -69,12 +76,17 @@ class DrawnGroups:
     def _select(self) -> Draw | None:
         fill, curriculum = self.fill, self.curriculum
         try:
+            if curriculum.allocation.looks_first:
+                # as many as the batch lacks, which are looked at together
+                return select_unseen(
+                    curriculum, fill, int(min(fill.missing, max(fill.untried, 1))), step=fill.step
+                )
             if curriculum.has_allocation and curriculum.allocation.needs_budget:
                 # a budget is divided over many prompts at once; over one prompt there is nothing to divide
                 n = int(max(1, min(fill.n, fill.untried)))
                 rollouts = n * self.rollouts_per_prompt
-                return draw_fresh(curriculum, fill, n, step=fill.step, rollouts=rollouts)
-            return draw_fresh(curriculum, fill, 1, step=fill.step)
+                return select_unseen(curriculum, fill, n, step=fill.step, rollouts=rollouts)
+            return select_unseen(curriculum, fill, 1, step=fill.step)
         except ExhaustedError:
             return None
 
@@ -84,7 +96,8 @@ class DrawnGroups:
         equal_sizes = [self.rollouts_per_prompt] * len(draw)
         sizes = draw.rollouts.tolist() if self.curriculum.has_allocation else equal_sizes
         rows = zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes, strict=True)
-        self._queued += [Group(prompt, ticket, draw.step, size) for prompt, ticket, size in rows]
+        is_probe = self.curriculum.allocation.looks_first
+        self._queued += [Group(prompt, ticket, draw.step, size, is_probe) for prompt, ticket, size in rows]
 
 
 class Filler:
@@ -105,6 +118,8 @@ class Filler:
         score: gives the rewards of a prompt's rollouts (`curro.rollout.scoring.Score`). Failed rollouts are
             not passed to it; rollouts that were cut, and empty ones, are.
         rollouts_per_prompt: G; where the allocation divides a budget, the mean size of the groups of a draw.
+            Where it looks first (`probe`), as many prompts are drawn as the batch lacks, when no group is in
+            flight, and what their first rollouts leave of G each goes to those that differ.
         max_in_flight: C_max, how many groups are generated or scored at a time.
         fill: when a fill gives up, and what happens then.
         weights: what named rewards are multiplied by in the reward that is trained on; by default 1 each.
@@ -150,6 +165,11 @@ class Filler:
         if least_rollouts is not None and least_rollouts > rollouts_per_prompt:
             raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
         repeats = curriculum.selection.repeats
+        if curriculum.allocation.looks_first and curriculum.allocation.first > rollouts_per_prompt:
+            raise ConfigError(
+                f"the allocation gives each prompt {curriculum.allocation.first} rollouts at first, more "
+                f"than rollouts_per_prompt, {rollouts_per_prompt}"
+            )
         if repeats and math.isinf(fill.limit) and math.isinf(max_seconds):
             raise ConfigError(
                 "a selection that repeats prompts never runs out of them: set max_seconds or the fill's "
@@ -169,6 +189,7 @@ class Filler:
         )  # fmt: skip
         self._settler = Settler(curriculum, self._fill, self.counts, max_failures=max_failures)
         self._drawn = DrawnGroups(curriculum, self._fill, rollouts_per_prompt)
+        self._unspent = 0  # of the budget of groups that are probed
         self._is_filling = self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -242,6 +263,7 @@ class Filler:
                 for group in self._drawn.take_rest():
                     self._settler.drop(group, "cancelled")
                 if not continues:
+                    self._unspent = 0
                     await self._cancel(self._all())
             finally:
                 self._is_filling = False
@@ -283,12 +305,14 @@ class Filler:
         """
         tasks, loop = self._tasks, asyncio.get_running_loop()
         while self._fill.missing:
+            self._look()
             # groups are settled one by one, before others are started: each verdict changes the next draw
             if tasks.ended:
                 self._settler.settle(tasks.ended.popleft())
             elif loop.time() >= deadline:
                 return "seconds"
             else:
+                self._extend_groups()
                 await self._start_groups()
                 if not tasks.running and not tasks.ended:
                     break
@@ -300,15 +324,50 @@ class Filler:
         """Start a group in every free slot, until the fill allows no more or a group has ended meanwhile."""
         tasks = self._tasks
         while len(tasks.running) < self.max_in_flight and not tasks.ended and not self._fill.reason:
+            if self.curriculum.allocation.looks_first and not len(self._drawn) and self._fill.in_flight:
+                return  # groups are looked at together, so the next are drawn when these have ended
             group = await self._drawn.next()
             if group is None:
                 return
-            try:
-                text = self.prompts(group.prompt)
-            except BaseException:
-                self._settler.drop(group, "failed")
-                raise
-            tasks.start(group, text, self.curriculum.table.key(group.prompt))
+            tasks.start(group, *self._named(group))
+            self._unspent += self.rollouts_per_prompt - group.size
+
+    def _extend_groups(self) -> None:
+        """Ask for the further rollouts of groups that were looked at, in free slots."""
+        tasks = self._tasks
+        for group in [group for group in tasks.probed if group.further]:
+            if len(tasks.running) >= self.max_in_flight:
+                return
+            tasks.probed.remove(group)
+            tasks.extend(group, *self._named(group))
+
+    def _named(self, group: Group) -> tuple[Prompt, str]:
+        """The group's prompt, and its key for messages."""
+        try:
+            return self.prompts(group.prompt), self.curriculum.table.key(group.prompt)
+        except BaseException:
+            self._settler.drop(group, "failed")
+            raise
+
+    def _look(self) -> None:
+        """Once all groups are probed, divide the rest of the budget among some of them, and end the others.
+
+        A group whose rewards the curriculum refuses ends too: it is an error where it is settled.
+        """
+        tasks = self._tasks
+        groups = [group for group in tasks.probed if group.is_probe]
+        is_drawn = bool(len(self._drawn)) and not self._fill.reason
+        if not groups or is_drawn or any(group.is_probe for group in tasks.running):
+            return
+        unspent, self._unspent = max(self._unspent, 0), 0
+        further_P = np.zeros(len(groups), np.int64)
+        with suppress(RewardError):
+            further_P = self.curriculum.more(**feedback_on(groups).arguments(), rollouts=unspent)
+        for group, further in zip(groups, further_P.tolist(), strict=True):
+            group.is_probe, group.further = False, further
+            if not further:
+                tasks.probed.remove(group)
+                tasks.ended.append(group)
 
     def _batch(self, reason: str) -> Batch:
         try:
@@ -324,7 +383,7 @@ class Filler:
         await self._cancel([group for group in self._all() if group.ticket in stale], "stale")
 
     def _all(self) -> list[Group]:
-        return [*self._tasks.running, *self._tasks.ended]
+        return [*self._tasks.running, *self._tasks.probed, *self._tasks.ended]
 
     async def _cancel(self, groups: Iterable[Group], why: str = "cancelled") -> None:
         """Drop groups at once, and wait until the engine has stopped generating them."""

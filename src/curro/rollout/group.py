@@ -26,7 +26,9 @@ class Group:
 
     Attributes:
         prompt, ticket, step: as `Curriculum.select` gave them.
-        size: G of this group; it grows where the allocation lets the group go on.
+        size: G of this group; it grows where the allocation gives the group further rollouts.
+        is_probe: whether the allocation has yet to look at its first rewards.
+        further: rollouts that the allocation gave it when it looked, and that were not asked for yet.
         requested: how many rollouts the engine was asked for, retries included.
         rollouts: the G rollouts once they are generated, failed ones included.
         rewards: float64 (G,), NaN for failed rollouts and for those that the scorer gave None.
@@ -40,6 +42,8 @@ class Group:
     ticket: int
     step: int
     size: int
+    is_probe: bool = False
+    further: int = 0
     requested: int = 0
     rollouts: list[Rollout] = field(default_factory=list)
     rewards: np.ndarray = field(default_factory=lambda: np.empty(0))

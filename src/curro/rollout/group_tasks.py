@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class GroupTasks:
 
     Attributes:
         running: the tasks of groups that are being generated or scored.
+        probed: groups that have their first rewards, and wait for the allocation to look at all of them or,
+            after that, for a slot.
         ended: groups that have rewards or an error and wait to be settled, in the order in which they ended.
     """
 
@@ -51,15 +53,24 @@ class GroupTasks:
         self.engine, self.scorer, self.weights, self.counts = engine, scorer, weights, counts
         self.slots, self.least, self.retries, self.timeout = slots, least, retries, timeout
         self.running: dict[Group, asyncio.Task[None]] = {}
+        self.probed: list[Group] = []
         self.ended: deque[Group] = deque()
         self._woken: asyncio.Future[None] | None = None
         self._since: float | None = None
 
     def start(self, group: Group, prompt: Prompt, key: str) -> None:
         """Start a group's task; the group is appended to `ended` when the task has ended."""
+        self._start(group, self._run(group, prompt, key), group.size)
+
+    def extend(self, group: Group, prompt: Prompt, key: str) -> None:
+        """Start a task that adds further rollouts to a probed group; it ends without them if they fail."""
+        further, group.further = group.further, 0
+        self._start(group, self._run_further(group, further, prompt, key), further)
+
+    def _start(self, group: Group, run: Coroutine[Any, Any, None], rollouts: int) -> None:
         self._count_seconds()
-        self._count_requested(group, group.size)
-        task = asyncio.get_running_loop().create_task(self._run(group, prompt, key))
+        self._count_requested(group, rollouts)
+        task = asyncio.get_running_loop().create_task(run)
         self.running[group] = task
         task.add_done_callback(lambda task: self._end(group, task))
 
@@ -82,6 +93,8 @@ class GroupTasks:
             if task := self.running.pop(group, None):
                 task.cancel()
                 tasks.append(task)
+            elif group in self.probed:
+                self.probed.remove(group)
             else:
                 self.ended.remove(group)
         return tasks
@@ -105,13 +118,24 @@ class GroupTasks:
         del self.running[group]
         if task.cancelled():
             group.error = GroupFailed("its generation or scoring was cancelled from outside")
-        self.ended.append(group)
+        if group.is_probe and group.error is None:
+            self.probed.append(group)
+        else:
+            self.ended.append(group)
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
     async def _run(self, group: Group, prompt: Prompt, key: str) -> None:
         try:
             await self._extend(group, group.size, prompt, key)
+        except Exception as error:
+            group.error = error
+
+    async def _run_further(self, group: Group, further: int, prompt: Prompt, key: str) -> None:
+        try:
+            await self._extend(group, further, prompt, key)
+        except GroupFailed:
+            pass  # the rollouts that it has are a whole group without these
         except Exception as error:
             group.error = error
 
@@ -236,7 +260,7 @@ class Settler:
 
     def drop(self, group: Group, why: str) -> None:
         """Give a group up and drop its ticket; `why` is "failed", "stale" or "cancelled"."""
-        self.fill.lose(group.ticket, why)
+        self.fill.mark_failed(group.ticket, why)
         self.counts.wasted_rollouts += group.requested
         release(self.curriculum, [group.ticket])
 
@@ -248,7 +272,7 @@ class Settler:
     def _check(self, group: Group, error: Exception) -> None:
         """Raise what has to end the fill, after this error of a group."""
         if isinstance(error, GroupUnscored) and not self.curriculum.ledger.observed:
-            self._missing_rewards.count(_feedback(group), self.fill.n)
+            self._missing_rewards.count(feedback_on([group]), self.fill.n)
         if isinstance(error, EngineError | RewardError | ConfigError):
             raise error
         if self.fill.failures >= self.max_failures:
@@ -260,7 +284,7 @@ class Settler:
 
     def _observe(self, group: Group) -> None:
         """Report a group's rewards to the curriculum, and the verdict to the group and to the fill."""
-        feedback = _feedback(group)
+        feedback = feedback_on([group])
         try:
             verdict = self.curriculum.observe(**feedback.arguments())
         except BaseException:
@@ -288,5 +312,10 @@ def release(curriculum: Curriculum, tickets: Iterable[int]) -> None:
         curriculum.drop(tickets_P)
 
 
-def _feedback(group: Group) -> Feedback:
-    return Feedback.of_group(group.ticket, group.rewards, group.named)
+def feedback_on(groups: Sequence[Group]) -> Feedback:
+    """The rewards of groups as the port takes them."""
+    return Feedback.of_groups(
+        [group.ticket for group in groups],
+        [group.rewards for group in groups],
+        [group.named for group in groups],
+    )

@@ -3,10 +3,7 @@
 estimate.json         what the estimate was started with
 groups.jsonl          a line a prompt, in the order they finished: `prompt`, `key`, `rollouts`, `scored`,
                       `correct`, `truncated`, `mean`, `variance`
-pass_rates.parquet    the same in the data set's order, once all prompts are done; with --confidence also
-                      `confidence` and `confidence_score`
-completions.jsonl     with --keep-texts, a line a prompt: `prompt`, `key` and its `completions`, each with
-                      `text`, `score`, and whether it was `cut` at the most tokens
+pass_rates.parquet    the same in the data set's order, once all prompts are done
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from curro.core.errors import CurroError, RunError
 from curro.core.files import read_parquet, replacing
 from curro.core.text import abbreviated
 from curro.methods.admission.band import between
-from curro.rollout.cost import cost_of_share
 from curro.runs.json_lines import append_rows, as_object, check_whole, read_rows
 
 if TYPE_CHECKING:
@@ -49,7 +45,6 @@ class EstimateFolder:
         self._settings = path / "estimate.json"
         self._groups = path / "groups.jsonl"
         self._table = path / "pass_rates.parquet"
-        self._completions = path / "completions.jsonl"
 
     @classmethod
     def begin(cls, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> EstimateFolder:
@@ -106,15 +101,8 @@ class EstimateFolder:
         except ValueError as error:
             raise EstimateError(f"{self._settings} is damaged: {error}") from error
 
-    def append(self, row: Mapping[str, Any], *, keep_texts: bool = False) -> None:
-        """Add a finished prompt.
-
-        Args:
-            row: the columns, and the `completions`.
-            keep_texts: keep the completions too; written first, so that no finished prompt lacks them.
-        """
-        if keep_texts:
-            append_rows(self._completions, [{name: row[name] for name in ("prompt", "key", "completions")}])
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a finished prompt, in the columns above."""
         append_rows(self._groups, [{name: row[name] for name in COLUMNS}])
 
     def groups(self) -> dict[int, dict[str, Any]]:
@@ -128,28 +116,13 @@ class EstimateFolder:
             latest[row["prompt"]] = row
         return dict(sorted(latest.items()))
 
-    def completions(self) -> dict[int, list[dict[str, Any]]]:
-        """The completions that were kept, by the number of their prompt: hostile text, never executed."""
-        if not self._completions.is_file():
-            raise EstimateError(
-                f"the estimate in {self.path} has no completions: make it with `curro estimate --keep-texts`"
-            )
-        completions = {}
-        for row in read_rows(self._completions, ("prompt", "key", "completions")):
-            check_whole(row, ("prompt",), f"a line of {self._completions}")
-            completions[row["prompt"]] = row["completions"]
-        return completions
-
-    def write_table(self, more: Mapping[str, np.ndarray] | None = None) -> pa.Table:
-        """Write and return the table of all prompts, by their number; `more` are further columns."""
+    def write_table(self) -> pa.Table:
+        """Write and return the table of all prompts, by their number."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         rows = list(self.groups().values())
         table = pa.table({name: [row[name] for row in rows] for name in COLUMNS})
-        numbers = [row["prompt"] for row in rows]
-        for name, values_N in (more or {}).items():
-            table = table.append_column(name, pa.array(values_N[numbers], from_pandas=True))
         with replacing(self._table) as part:
             pq.write_table(table, part)
         return table
@@ -215,11 +188,11 @@ def shares(rates: np.ndarray) -> list[tuple[str, float]]:
 def bands(rates: np.ndarray, k: int) -> list[tuple[float, float, float, float]]:
     """For each of `BANDS`: low, high, the share of prompts inside, and rollouts an admitted group."""
     measured = rates[~np.isnan(rates)]
-    costs = [
-        cost_of_share(int(between(measured, low, high, "neither").sum()), len(measured), k)
-        for low, high in BANDS
+    shares_inside = [float(between(measured, low, high, "neither").mean()) for low, high in BANDS]
+    return [
+        (*band, share, k / share if share else np.inf)
+        for band, share in zip(BANDS, shares_inside, strict=True)
     ]
-    return [(*band, cost.share, cost.rollouts) for band, cost in zip(BANDS, costs, strict=True)]
 
 
 def render(means: np.ndarray, variances: np.ndarray, k: int) -> RenderableType:

@@ -13,7 +13,7 @@
     table.parquet     the prompt table, with the data set's fingerprint as `curro.fingerprint`
     checkpoints/      of the trainer, to resume from
     model/            the trained model
-    best/             with --keep-best, the model of the best evaluation, and that in `evaluation.json`
+    best/step-N/      with --keep-best, the model of the best evaluation, and that in `evaluation.json`
     .lock             which process writes to the folder, while one does
 
 Steps are counted from 1 in all of them, and step 0 of the metrics is before training. This module writes

@@ -201,9 +201,7 @@ class DeclaredSettings:
     known: str | None = setting(
         None,
         "Pass rates known before the first rollout, for the selections frontier and posterior: "
-        "a column of the data, the folder of a curro estimate or of an earlier run, or hub:ORG/NAME, an "
-        "estimate on the Hugging Face Hub. A run that resumes takes the commit that it started with; "
-        "hub:ORG/NAME@COMMIT names one.",
+        "a column of the data, or the folder of a curro estimate or of an earlier run.",
         "nothing is known",
         panel="Curriculum",
     )

@@ -20,7 +20,7 @@ from curro.core.errors import ConfigError
 from curro.data import DataError, PromptSet, load_prompts
 from curro.rollout.engines.models import compute_with, load_model
 from curro.rollout.engines.plain_generation import end_ids
-from curro.training.lora import lora_config, save_model
+from curro.training.saved_model import lora_config, save_model
 
 _WORKED = ("solution", "response", "completion")
 """Columns of worked answers, in the order they are looked for; then the answer's."""

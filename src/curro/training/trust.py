@@ -1,11 +1,11 @@
 """Whether the code that a run folder names is this user's: a folder from elsewhere may name any.
 
-The settings in a run folder's `config.json` can name code (`module:name`, or a file), and can run
-programs that a model writes without a sandbox. When a user starts a run with such settings, that is noted
-in the user's own state folder: `$XDG_STATE_HOME/curro/code`, by default `~/.local/state/curro/code`. A
-run is resumed, or its settings are taken for another one, only where the same texts name the same files
-as in a run that was noted; else the user has to say so. What the run folder holds, who owns it and where
-it lies make no difference.
+The settings in a run folder's `config.json` can name code (`module:name`, or a file), and can run programs
+that a model writes without a sandbox. When a user starts a run with such settings, that is noted in the
+user's own state folder: `$XDG_STATE_HOME/curro/code`, by default `~/.local/state/curro/code`. A run is
+resumed, or its settings are taken for another one, only where the same texts name the same files as in a run
+that was noted; else the user has to say so. What the run folder holds, who owns it and where it lies make no
+difference.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from curro.contrib.verifiers_tasks import module_of
 from curro.core import registry
 from curro.core.errors import ConfigError
+from curro.core.loading import provided_code
 from curro.reward.environments.environment import BUILTIN as ENVIRONMENTS
 from curro.reward.resolve import named_code
 from curro.training.settings import TrainSettings
@@ -41,21 +41,13 @@ def code_of(settings: TrainSettings) -> list[str]:
             code += [value for value in (*positional, *options) if isinstance(value, str) and ":" in value]
     reward, unconfined = named_code(settings.reward)
     code += reward
-    terms = [term.rpartition("*")[2].strip() for term in settings.reward.split("+")]
-    tasksets = [term for term in terms if term.startswith("verifiers:")]
-    for source in (settings.data, settings.model, settings.eval_data, *tasksets):
-        code += _source_code(source)
+    for source in (*settings.data_sources, settings.model or "", *settings.eval_sources):
+        code += provided_code(source)
     if settings.environment is not None and settings.environment.partition(":")[0] not in ENVIRONMENTS:
         code.append(":".join(settings.environment.split(":")[:2]))
     if unconfined or settings.sandbox == "none":
         code.append(UNCONFINED)
     return code
-
-
-def _source_code(source: str | None) -> list[str]:
-    """The code that a data set, or a list of data sets, names: the packages of `verifiers:NAME`."""
-    packages = [part.strip() for part in (source or "").split(",") if part.strip().startswith("verifiers:")]
-    return [f"{module_of(part.removeprefix('verifiers:'))}:Taskset" for part in packages]
 
 
 def note(settings: TrainSettings) -> None:
@@ -95,8 +87,6 @@ def _text(settings: TrainSettings, code: list[str]) -> str:
     """What a record holds: the settings that can name code, and the files that are meant."""
     names = ("curriculum", "allocation", "advantage", "admission", "reward", "environment", "sandbox")
     texts = {name: getattr(settings, name) for name in names}
-    sources = ("data", "model", "eval_data")
-    texts |= {name: getattr(settings, name) for name in sources if _source_code(getattr(settings, name))}
     files = {spec: _file(spec) for spec in code if spec != UNCONFINED}
     return json.dumps({"settings": texts, "files": files}, indent=1, sort_keys=True)
 
@@ -104,7 +94,7 @@ def _text(settings: TrainSettings, code: list[str]) -> str:
 def _file(spec: str) -> str:
     """The file that `module:name` would import, found without running anything of it.
 
-    Of a module in a package it is the package's first file.
+    For a module in a package it is the package's first file.
     """
     path = spec.partition(":")[0]
     folder, file = os.path.split(path)

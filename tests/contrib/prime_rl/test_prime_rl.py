@@ -6,12 +6,10 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from prime_stand_in import environment, group_of, number_of, task_of
+from prime_stand_in import group_of, number_of, task_of
 from tests.hosts import same_draws
 
-from curro import Curriculum
-from curro.core.errors import CheckpointError, ConfigError, RewardError
-from curro.core.identity import DatasetRows
+from curro.core.errors import ConfigError, RewardError
 
 TASKS = [task_of(number) for number in range(24)]
 
@@ -39,53 +37,11 @@ def test_the_launcher_starts_the_orchestrator(prime, tmp_path):
     assert one.sampler.curriculum.config["admission"] == {"name": "signal"}
 
 
-def test_a_method_reads_the_texts_of_the_tasks(prime):
-    one = installed(prime)
-    assert [row["prompt"] for row in one.sampler.curriculum.table.rows[:2]] == ["p0", "p1"]
-
-
-def test_a_curriculum_of_other_tasks_is_refused(prime):
-    installed(prime)  # its modules can be imported now
-    sampler = import_module("curro.contrib.prime_rl.sampler")
-    tasks = sampler.Tasks(TASKS)
-    sampler.CurriculumSampler(Curriculum("uniform", tasks), TASKS)
-    numbered = Curriculum("uniform", len(TASKS))
-    sampler.CurriculumSampler(numbered, TASKS)
-    assert (numbered.table.fingerprint, numbered.table.key(1)) == (tasks.fingerprint, TASKS[1].key)
-    with pytest.raises(ConfigError, match=r"another data set than Tasks\(tasks\), or in another order"):
-        sampler.CurriculumSampler(Curriculum("uniform", tasks), TASKS[::-1])
-    with pytest.raises(ConfigError, match=r"is over 24 prompts, Tasks\(tasks\) has 23"):
-        sampler.CurriculumSampler(Curriculum("uniform", 24), TASKS[1:])
-
-
-def test_a_checkpoint_of_other_tasks(prime):
-    state = copy.deepcopy(installed(prime).state_dict())
-    other = prime.Curriculum(None, [*TASKS[1:], task_of(30)])
-    with pytest.raises(CheckpointError, match="of another data set"):
-        other.load_state_dict(state)
-
-
 def with_data(task, **changed):
     """The task under its own key, with other data."""
     return SimpleNamespace(
         key=task.key, data=SimpleNamespace(**{"prompt": "p0", "system_prompt": None, "answer": "a"} | changed)
     )
-
-
-@pytest.mark.parametrize("changed", [{"prompt": "q0"}, {"answer": "b"}, {"system_prompt": "Be brief."}])
-def test_a_task_whose_prompt_or_answer_has_changed_under_its_key_is_noticed(prime, changed):
-    before, after = with_data(TASKS[0]), with_data(TASKS[0], **changed)
-    state = installed(prime, tasks=[before, *TASKS[1:]]).state_dict()
-    prime.Curriculum(None, [with_data(TASKS[0]), *TASKS[1:]]).load_state_dict(state)
-    with pytest.raises(CheckpointError, match="of another data set"):
-        prime.Curriculum(None, [after, *TASKS[1:]]).load_state_dict(state)
-
-
-def test_the_fingerprint_is_that_of_the_same_rows_by_another_route(prime):
-    installed(prime)  # its modules can be imported now
-    rows = [{"prompt": f"p{number}", "answer": None} for number in range(24)]
-    tasks = import_module("curro.contrib.prime_rl.sampler").Tasks(TASKS)
-    assert tasks.fingerprint == DatasetRows(rows).fingerprint
 
 
 def test_groups_are_learnt_from_and_admitted(prime):
@@ -109,11 +65,6 @@ def test_traces_with_errors_have_no_reward(prime):
     assert counts(one) == (2, 1, 1, 0)
 
 
-def test_a_gate_that_leaves_batches_to_be_topped_up_is_refused(prime):
-    with pytest.raises(ConfigError, match="admits no group by itself, and prime-rl trains on admitted"):
-        installed(prime, admission="best")
-
-
 def test_a_group_of_different_tasks_is_refused(prime):
     one = installed(prime)
     first, second = next(one.sampler), next(one.sampler)
@@ -121,12 +72,6 @@ def test_a_group_of_different_tasks_is_refused(prime):
     with pytest.raises(RewardError, match=f"different tasks \\('{first.key}' and '{second.key}'\\)"):
         one.sampler.observe(mixed)  # prime-rl's `on_result` refuses it before
     assert counts(one) == (2, 0, 0, 2)
-
-
-def test_the_text_of_the_command_line_stands_for_its_parts(prime):
-    launcher().install({"curriculum": "least-visited admission=signal"})
-    config = prime.Curriculum(None, TASKS).sampler.curriculum.config
-    assert (config["selection"], config["admission"]) == ({"name": "least-visited"}, {"name": "signal"})
 
 
 def test_groups_that_prime_rl_never_reports_do_not_hold_their_tasks(prime):
@@ -145,17 +90,6 @@ def test_a_group_whose_ticket_is_gone_is_neither_learnt_from_nor_admitted(prime)
         assert not one.on_result(group_of(task, [0, 1]))
     assert not one.on_result(group_of(task, [0, 1]))  # it is said once
     assert counts(one) == (1, 1, 0, 0)
-
-
-def test_the_step_is_prime_rls_however_many_groups_are_rejected(prime):
-    launcher().install({"selection": "uniform", "admission": "signal"})
-    source = prime.TrainSource([environment("lab", 0)])
-    curriculum = source.curricula["lab"].sampler.curriculum
-    for step in (1, 1, 1, 1, 2, 2, 5):
-        request = source.next_task(step=step)
-        assert not source.on_result(group_of(request.task, [1, 1], step))
-        number = number_of(request.task)
-        assert curriculum.step == curriculum.table["last_step"][number] == step - 1
 
 
 def test_a_late_group_is_not_taken_for_a_new_one_of_its_task(prime):
@@ -208,19 +142,6 @@ def test_a_run_that_never_gets_a_reward_ends_after_a_batch_of_groups(prime, fail
         other.on_result(failed(next(other.sampler)))
 
 
-def test_a_run_that_has_had_a_reward_goes_on_and_so_does_one_with_batches_of_tokens(prime):
-    launcher().install({"selection": "uniform"})
-    one, other = prime.Curriculum(None, TASKS), prime.Curriculum(None, TASKS)
-    build_sink(batch_size=None)
-    for _ in range(8):
-        other.on_result(without_rewards(next(other.sampler)))
-    build_sink(batch_size=4)
-    one.on_result(group_of(next(one.sampler), [0, 1]))
-    for _ in range(8):
-        other.on_result(without_rewards(next(other.sampler)))
-    assert counts(other) == (16, 0, 16, 0)
-
-
 def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(prime):
     def step(one, number):
         one.sampler.step = number
@@ -252,26 +173,6 @@ def test_same_draws_as_the_port(prime):
             one.on_result(group_of(task, rewards, step + 1))
         drawn.append(numbers)
     assert drawn == same_draws.expected()
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"selection": "unifrom"}, "uniform"),
-        ({"allocation": "knapsack", "advantage": "smoothed"}, "leave allocation and advantage out"),
-        ({"signal": "accuracy"}, "reports one reward: leave signal out"),
-        (
-            {"selection": "prioritized-replay-published:tolerance=0.2"},
-            "no update by some groups whose rewards differ, and prime-rl trains .*: set .* tolerance=0",
-        ),
-        ({"selection": "metis"}, "asks the policy, and prime-rl does not lend it"),
-        ({"selection": "pspo"}, "importance weights, and prime-rl multiplies .* by none: set pspo:beta=0"),
-        ({"selection": "pcl"}, "asks the policy, and prime-rl does not lend it"),
-    ],
-)
-def test_wrong_settings(prime, config, message):
-    with pytest.raises(ConfigError, match=message):
-        installed(prime, **config)
 
 
 def test_what_cannot_work_is_refused(prime, tmp_path):

@@ -7,9 +7,7 @@ import pytest
 from stand_in import HOOKS, Sample, Status, arguments, by_prompt, finish, generate, number
 from tests.hosts import same_draws
 
-from curro import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, FillError, RewardError
-from curro.core.identity import DatasetRows
 
 
 def source_of(args, load):
@@ -130,29 +128,6 @@ def test_rollouts_without_the_signal_leave_slimes_loss(load, tmp_path):
     assert [[sample.remove_sample for sample in group] for group in data] == [[False, False, True, False]] * 3
 
 
-def test_a_rollout_without_the_signal_is_known_by_its_place_in_the_group(load, tmp_path):
-    """A custom function may leave rollouts out, turn them around, and keep only the ticket in `metadata`."""
-    args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "signal": "right"})
-    source = source_of(args, load)
-    right = [0.0, 1.0, float("nan"), 1.0]
-    (group,) = source.get_samples(1)
-    finish(group, lambda prompt, rollout: {"score": float(rollout), "right": right[rollout]})
-    for sample in group:
-        del sample.metadata["curro_rollout"]
-    source.end_rollout([group[:0:-1]])
-    assert [sample.remove_sample for sample in group] == [False, False, True, False]
-
-
-def test_the_credit_follows_rollouts_that_a_custom_function_has_turned_around(load, tmp_path):
-    args = arguments(tmp_path, curro={"selection": "uniform", "advantage": "group", "reward_range": [0, 3]})
-    source = source_of(args, load)
-    (group,) = source.get_samples(1)
-    finish(group, lambda prompt, rollout: float(rollout))
-    source.end_rollout([group[:0:-1]])
-    raw, credited = load(args.custom_reward_post_process_path)(args, group[:0:-1])
-    assert (raw, credited) == ([3.0, 2.0, 1.0], [1.0, 0.0, -1.0])
-
-
 def test_failed_rollouts_have_no_reward(load, tmp_path):
     args = arguments(tmp_path)
     source = source_of(args, load)
@@ -181,21 +156,6 @@ def test_a_rollout_without_a_reward_gets_the_mean_of_its_group(load, tmp_path, m
         assert credited[:4] == pytest.approx([0.0, -1 / 3, -1 / 3, 2 / 3])
 
 
-def test_a_sample_without_a_reward_gets_that_of_its_rollout_and_keeps_its_parts(load, tmp_path):
-    args = arguments(tmp_path, reward_key="score")
-    source = source_of(args, load)
-    first, second = source.get_samples(2)
-    finish(first, lambda _, rollout: {"score": float(rollout), "length": 5.0})
-    first[1].status = Status.FAILED
-    part, other = first[3], copy.deepcopy(first[3])
-    part.reward = None
-    finish(second, lambda *_: None)
-    source.end_rollout([[*first[:3], [part, other]], second])
-    assert [sample.reward["score"] for sample in (*first[:3], part, other)] == [0, 5 / 3, 2, 3, 3]
-    assert first[1].reward["length"] == 5.0
-    assert [sample.reward["score"] for sample in second] == [0.0] * 4
-
-
 @pytest.mark.parametrize("fan_out", [False, True])
 def test_a_group_of_different_prompts_is_refused(load, tmp_path, fan_out):
     source = source_of(arguments(tmp_path), load)
@@ -208,18 +168,6 @@ def test_a_group_of_different_prompts_is_refused(load, tmp_path, fan_out):
     with pytest.raises(ConfigError, match=r"their tickets are None, 0\)"):
         source.observe(first)
     assert source.curriculum.metrics()["in_flight"] == 2
-
-
-def test_a_gate_may_decide_by_a_part_of_the_reward(load, tmp_path):
-    gate = {"name": "band", "low": 0.4, "high": 0.6, "reward": "right"}
-    args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "admission": gate})
-
-    def rewards(*of):
-        return {"score": 1.0, "right": by_prompt(*of), "why": "x"}
-
-    data, _ = generate(args, source_of(args, load), load, rewards=rewards)
-    for group in data:
-        assert np.mean([sample.reward["right"] for sample in group]) == 0.5
 
 
 @pytest.mark.parametrize("partial", [False, True])
@@ -244,28 +192,6 @@ def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(load, tmp_path, par
         ]
 
 
-def test_the_curriculum_is_over_the_rows_of_the_data_set_in_their_order(load, tmp_path):
-    source = source_of(arguments(tmp_path), load)
-    rows = DatasetRows([{"prompt": f"p{row}", "answer": str(row)} for row in range(24)])
-    assert source.curriculum.table.fingerprint == rows.fingerprint
-    groups, ledger = source.get_samples(3), source.curriculum.ledger
-    assert [group[0].metadata["curro_ticket"] for group in groups] == ledger.tickets.tolist()
-    assert [number(group) for group in groups] == ledger.prompts.tolist()
-
-
-def test_a_checkpoint_of_other_rows(load, tmp_path):
-    args = arguments(tmp_path)
-    source = source_of(args, load)
-    generate(args, source, load)
-    source.save(0)
-    with pytest.raises(CheckpointError, match="of another data set"):
-        source_of(arguments(tmp_path, prompts=26), load).load(0)
-    changed = DatasetRows([{"prompt": f"p{row}", "answer": "x"} for row in range(24)])
-    other = Curriculum("uniform", changed, seed=7)
-    with pytest.raises(CheckpointError, match="of another data set"):
-        other.load(tmp_path / "rollout" / "curro_0.npz")
-
-
 def test_a_checkpoint_without_a_curriculum(load, tmp_path):
     args = arguments(tmp_path)
     source = source_of(args, load)
@@ -287,20 +213,8 @@ def test_the_log(load, tmp_path):
     assert metrics["curro/fill/admitted"] == 3
 
 
-def test_groups_that_are_not_the_curriculums_are_left_alone(load, tmp_path):
-    args = arguments(tmp_path)
-    assert load(args.dynamic_sampling_filter_path)(args, [Sample(reward=1.0), Sample(reward=1.0)]).keep
-    load(args.rollout_all_samples_process_path)(args, [], None)
-
-
 def settings_of(**options):
     return {"curro": {"selection": "uniform"} | options}
-
-
-def test_the_text_of_the_command_line_stands_for_its_parts(load, tmp_path):
-    args = arguments(tmp_path, curro={"curriculum": "least-visited admission=signal", "seed": 3})
-    config = source_of(args, load).curriculum.config
-    assert (config["selection"], config["admission"]) == ({"name": "least-visited"}, {"name": "signal"})
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from stand_in import HOOKS, Status, arguments, finish, generate
+from stand_in import Status, arguments, finish, generate
 
-from curro.core.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
@@ -74,18 +73,3 @@ def test_a_resumed_run_goes_on_with_its_lines(load, tmp_path, written):
     steps = [row["step"] for row in RunFolder.open(tmp_path / "run").metrics()]
     assert steps == [1, 2, 3]
     assert not (tmp_path / "run" / "curro-1").exists()
-
-
-def test_without_the_setting_nothing_is_written(load, tmp_path):
-    args = arguments(tmp_path / "save")
-    source = load(args.data_source_path)(args)
-    generate(args, source, load)
-    assert source.writer is None
-    assert list(tmp_path.rglob("*.jsonl")) == []
-
-
-@pytest.mark.parametrize("wrong", [{"run_folder": 3}, {"keep_rollouts": -1}])
-def test_settings_that_cannot_be(load, tmp_path, wrong):
-    args = arguments(tmp_path / "save", curro=settings(tmp_path / "run", **wrong))
-    with pytest.raises(ConfigError, match=r"run_folder is a path|rollouts to keep"):
-        load(f"{HOOKS}.CurriculumDataSource")(args)

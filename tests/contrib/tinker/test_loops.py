@@ -16,8 +16,7 @@ from tinker_cookbook.rl.rollouts import set_rollout_executor
 from tinker_cookbook.rl.train import AsyncConfig, StreamMinibatchConfig
 
 from curro.contrib.tinker import FilledGroups
-from curro.core.errors import CheckpointError, ConfigError, ExhaustedError, FillError, RewardError
-from curro.core.identity import DatasetRows
+from curro.core.errors import CheckpointError, ConfigError, FillError, RewardError
 from curro.rollout.fill_settings import FillSettings
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -82,19 +81,6 @@ def test_a_group_of_different_problems_is_warned_of(monkeypatch, tmp_path):
         run(monkeypatch, tmp_path, made, service)
 
 
-def test_a_curriculum_of_other_rows_is_refused(tmp_path):
-    rows = [{"prompt": f"p{number}", "answer": str(number)} for number in range(PROMPTS)]
-    made = dataset(tmp_path, a_curriculum(prompts=DatasetRows(rows)), rows=rows)
-    assert made.curriculum.table.key(3) == "3"
-    numbered = a_curriculum()
-    dataset(tmp_path, numbered, rows=rows)
-    assert numbered.table.fingerprint == DatasetRows(rows).fingerprint
-    with pytest.raises(ConfigError, match="in another order: their fingerprints begin with"):
-        dataset(tmp_path, a_curriculum(prompts=DatasetRows(rows)), rows=rows[::-1])
-    with pytest.raises(ConfigError, match=f"is over {PROMPTS} prompts, rows has {PROMPTS - 1}"):
-        dataset(tmp_path, a_curriculum(), rows=rows[1:])
-
-
 def test_the_curriculum_credits(monkeypatch, tmp_path):
     one, service = a_curriculum(selection="pspo", advantage="smoothed"), Service()
     credits = []
@@ -127,15 +113,6 @@ def test_rejected_groups_are_replaced_until_the_batch_is_full(monkeypatch, tmp_p
         assert len(step) == 3
         assert all(np.ptp(group) > 0 for group in step.values())
     assert made.metrics()["fill/rejected"] > 0
-
-
-def test_a_gate_may_decide_by_a_metric_of_the_environment(monkeypatch, tmp_path):
-    one, service = (
-        a_curriculum(admission={"name": "band", "low": 0.1, "high": 0.4, "reward": "half"}),
-        Service(),
-    )
-    run(monkeypatch, tmp_path, dataset(tmp_path, one, size=8), service)
-    assert one.metrics()["admitted"] == 12
 
 
 @pytest.mark.parametrize("when_short", ["top-up", "finish"])
@@ -183,20 +160,6 @@ def test_failed_groups_are_dropped_and_replaced(monkeypatch, tmp_path):
     assert one.metrics()["in_flight"] == 0
 
 
-def test_an_error_ends_the_run_where_the_strategy_does_not_catch_it(monkeypatch, tmp_path):
-    one, service = a_curriculum(), Service()
-    service.broken = set(range(PROMPTS))
-    with pytest.raises(ConnectionError, match="has no answer"):
-        run(monkeypatch, tmp_path, dataset(tmp_path, one), service)
-    assert one.metrics()["observed"] == 0
-    assert one.metrics()["dropped"] > 0
-
-
-def test_a_data_set_that_is_too_small_is_an_error(monkeypatch, tmp_path):
-    with pytest.raises(ExhaustedError, match="4 prompts were asked for"):
-        run(monkeypatch, tmp_path, dataset(tmp_path, a_curriculum(prompts=3), groups=4), Service())
-
-
 def test_the_asynchronous_loop_runs_a_stale_group_again_with_another_ticket(monkeypatch, tmp_path):
     one, service = a_curriculum(), Service()
     service.slow = {int(a_curriculum().select(2, step=0).prompts[0])}
@@ -207,15 +170,6 @@ def test_the_asynchronous_loop_runs_a_stale_group_again_with_another_ticket(monk
     assert metrics["selected"] > 24
     assert metrics["selected"] == metrics["observed"]
     assert metrics["in_flight"] == 0
-
-
-def test_the_asynchronous_loop_with_a_gate(monkeypatch, tmp_path):
-    one, service = a_curriculum(admission="signal", prompts=64), Service()
-    service.slow = {int(a_curriculum(prompts=64).select(3, step=0).prompts[0])}
-    limit = AsyncConfig(max_steps_off_policy=2, groups_per_batch=3)
-    run(monkeypatch, tmp_path, dataset(tmp_path, one, batches=6), service, async_config=limit)
-    assert one.metrics()["in_flight"] == 0
-    assert one.metrics()["admitted"] >= 18
 
 
 def test_streamed_minibatches(monkeypatch, tmp_path):
@@ -308,20 +262,8 @@ def test_rewards_that_the_loop_changes_afterwards(monkeypatch, tmp_path):
         run(monkeypatch, tmp_path, dataset(tmp_path, a_curriculum()), service, termination=policy)
 
 
-@pytest.mark.parametrize("selection", ["metis", "pcl"])
-def test_a_method_that_asks_the_policy(tmp_path, selection):
-    with pytest.raises(ConfigError, match="asks the policy, and Tinker's loop does not lend it"):
-        dataset(tmp_path, a_curriculum(selection=selection))
-
-
 def test_a_checkpoint_without_a_curriculum(tmp_path):
     with pytest.raises(CheckpointError, match=r"goes on at batch 4, and .* has no curriculum"):
-        dataset(tmp_path, a_curriculum()).get_batch(4)
-
-
-def test_a_checkpoint_of_another_curriculum(tmp_path):
-    a_curriculum(seed=1).save(tmp_path / "curro" / "000004.npz")
-    with pytest.raises(CheckpointError, match="another configuration"):
         dataset(tmp_path, a_curriculum()).get_batch(4)
 
 

@@ -1,14 +1,11 @@
 """What a run of Tinker writes down, for `curro watch`."""
 
-import errno
 import json
 
 import pytest
 from service import Service, a_curriculum, dataset, run
-from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.train import AsyncConfig
 
-from curro.contrib.tinker import FilledGroups
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 
@@ -33,17 +30,6 @@ def test_groups_steps_and_tokens(monkeypatch, tmp_path):
         assert set(prompts) <= set(groups.prompt[groups.step == step].tolist())
 
 
-def test_failed_groups_leave_no_line(monkeypatch, tmp_path):
-    one, service = a_curriculum(), Service()
-    service.broken = {3, 5, 8}
-    made = dataset(tmp_path, one, batches=8, run_folder=str(tmp_path / "run"))
-    strategy = FilledGroups(RetryOnFailure(max_retries=1))
-    run(monkeypatch, tmp_path, made, service, rollout_error_tolerance=strategy)
-    groups = read_history(RunFolder.open(tmp_path / "run")).groups
-    assert len(groups.prompt) == 24
-    assert not {3, 5, 8} & set(groups.prompt.tolist())
-
-
 def test_the_asynchronous_loop_and_one_that_resumes(monkeypatch, tmp_path):
     limit = AsyncConfig(max_steps_off_policy=2, groups_per_batch=3)
     first = Service()
@@ -55,23 +41,3 @@ def test_the_asynchronous_loop_and_one_that_resumes(monkeypatch, tmp_path):
     lines = (tmp_path / "run" / "curro" / "metrics.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["step"] for line in lines) == list(range(1, 9))
     assert not (tmp_path / "run" / "curro-1").exists()
-
-
-def test_without_the_setting_nothing_is_written(monkeypatch, tmp_path):
-    run(monkeypatch, tmp_path, dataset(tmp_path, a_curriculum()), Service())
-    assert not list(tmp_path.rglob("groups.jsonl"))
-
-
-def test_a_disk_that_is_full_is_named(monkeypatch, tmp_path):
-    """The ticket of the group that could not be written down was dropped, although it had been observed."""
-    one = a_curriculum()
-    made = dataset(tmp_path, one, run_folder=str(tmp_path / "run"))
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(RunFolder, "append_groups", full)
-    with pytest.raises(OSError, match="No space left"):
-        run(monkeypatch, tmp_path, made, Service())
-    assert one.metrics()["in_flight"] == 0
-    assert one.metrics()["selected"] == one.metrics()["observed"] + one.metrics()["dropped"]

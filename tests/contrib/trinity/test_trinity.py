@@ -185,15 +185,6 @@ def test_a_run_that_never_gets_a_reward_ends_after_a_step_of_groups(make_schedul
         report(scheduler, experiences(read(scheduler)[:2], without_rewards))
 
 
-def test_a_run_that_has_had_a_reward_goes_on(make_scheduler):
-    scheduler = make_scheduler()
-    report(scheduler, experiences(read(scheduler)))
-    for _ in range(3):
-        report(scheduler, experiences(read(scheduler), without_rewards))
-    metrics = curriculum_of(scheduler).metrics()
-    assert [metrics[name] for name in ("observed", "dropped")] == [same_draws.GROUPS, 3 * same_draws.GROUPS]
-
-
 def test_mean_rewards_are_refused(make_scheduler):
     scheduler = make_scheduler()
     _, metrics = PassRateCalculator().process(experiences(read(scheduler)))
@@ -243,8 +234,3 @@ def test_states_that_are_not_its_own_are_refused(make_scheduler, tmp_path):
     ]:
         with pytest.raises(CheckpointError):
             make_scheduler({"latest_iteration": 1, "taskset_states": [wrong]}, **kwargs)
-
-
-def test_a_method_reads_the_questions(make_scheduler):
-    table = curriculum_of(make_scheduler(curriculum="frontier")).table
-    assert [table.rows[row]["prompt"] for row in range(2)] == ["q0", "q1"]

@@ -121,11 +121,3 @@ def test_rollouts_that_never_get_a_reward_end_after_as_many_groups_as_a_batch_ha
         loop.reward_funcs = [nothing]
         assert [score() for _ in range(3)] == [[], [], []]  # the run has had a reward
         assert loop.curriculum.metrics()["in_flight"] == 0
-
-
-def test_the_part_that_is_the_signal_is_named_where_it_alone_is_missing(tmp_path, build):
-    with served(tmp_path, selection="uniform", signal="nothing") as service:
-        loop = build(service, 0, reward_funcs=[nothing, scores], batch=1)
-        number, _ = next(loop._repeat_iterator())
-        with pytest.raises(RewardError, match=r"the part of the reward that is the signal \(nothing\)"):
-            asyncio.run(loop._score_group(group(number)))

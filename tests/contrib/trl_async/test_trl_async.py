@@ -127,11 +127,3 @@ def test_a_gate_that_leaves_batches_to_be_topped_up_is_refused(tmp_path, vllm):
     with served(tmp_path, selection="uniform", admission="best") as service:  # noqa: SIM117
         with pytest.raises(ConfigError, match="no group by itself, and asynchronous GRPO trains on admitted"):
             trainer(tmp_path, vllm, service, max_steps=1, data=dataset())
-
-
-def test_importance_weights_are_refused_before_anything_is_drawn(tmp_path, vllm):
-    with served(tmp_path, selection="pspo") as service:
-        with pytest.raises(ConfigError, match="has importance weights, and asynchronous GRPO multiplies"):
-            trainer(tmp_path, vllm, service, max_steps=1, data=dataset())
-        curriculum = ServedCurriculum(*service)
-        assert curriculum.metrics()["selected"] == 0

@@ -48,7 +48,7 @@ def test_judgments_of_prompts_that_there_are_not_are_refused():
             faults.make("metis").load_state_dict(state)
 
 
-REGRESSION = ("selection", "predictor", "regression")
+REGRESSION = ("selection", "predictor", "means")
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,6 @@ REGRESSION = ("selection", "predictor", "regression")
         ("frontier, texts", (*REGRESSION, "weight"), lambda array: array[:9], "another number of features"),
         ("frontier, texts", (*REGRESSION, "centre"), lambda array: array * np.nan, "not finite"),
         ("frontier, texts", (*REGRESSION, "penalty"), lambda array: -array, "not above 0"),
-        (
-            "frontier",
-            ("selection", "predictor", "calibration", "sums"),
-            lambda array: array[:4],
-            "calibration",
-        ),
         (
             "frontier, texts",
             ("selection", "predictor", "recent"),
@@ -144,7 +138,7 @@ def test_whatever_a_method_raises_while_it_loads_is_one_error(monkeypatch, error
         (("ledger", "weights"), np.ones(2), "ledger/weights are not weights"),
         (("ledger", "steps"), np.array([0, 9, 0]), "ledger/steps is after the last step"),
         (("step",), 1.0, "state/step is 1.0, not a value of type int"),
-        (("signal", "average"), -1.0, "signal is not a mean square"),
+        (("meters", "signal", "average"), -1.0, "signal is not a mean square"),
     ],
 )
 def test_what_does_not_fit_is_named(place, value, words):

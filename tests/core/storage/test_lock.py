@@ -36,6 +36,20 @@ def holder(folder, how="alone"):
     )
 
 
+def test_who_holds_the_lock_removes_what_ended_processes_left_half_written(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True
+    )
+    (tmp_path / "best").mkdir()
+    left = [tmp_path / f".a.json.{ended.stdout.strip()}.part", tmp_path / "best" / ".b.4194303.part"]
+    stay = [tmp_path / f".a.json.{os.getpid()}.part", tmp_path / ".part", tmp_path / ".notes.x.part"]
+    for path in (*left, *stay):
+        path.write_text("")
+    with only_process(tmp_path):
+        assert [path.exists() for path in left] == [False, False]
+        assert all(path.exists() for path in stay)
+
+
 def test_the_second_process_is_told_of_the_first(tmp_path):
     first = holder(tmp_path)
     assert first.stdout.readline() == "held\n"

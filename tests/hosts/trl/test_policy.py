@@ -1,45 +1,16 @@
-"""What TRL lends of the policy: hidden states to frontier, a copy of the first weights to PCL."""
+"""What TRL lends of the policy: entropies to frontier, a copy of the first weights to PCL."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from peft import LoraConfig
 from tests.hosts.trl.judging import copy_of, weights
 from tests.hosts.trl.setup import dataset, resumed_and_whole, trainer
 
 import curro
 
-FRONTIER = {"name": "frontier", "candidates": 2, "features": "hidden"}
-
-
-def states_one_by_one(host, model, numbers):
-    """The last hidden state of each prompt by itself, as a model run by hand has it."""
-    tokenizer, found = host._tokenizer, []
-    for number in numbers:
-        prompt = host.train_dataset[number]["prompt"]
-        if isinstance(prompt, str):
-            ids = tokenizer(prompt)["input_ids"]
-        else:
-            ids = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)[
-                "input_ids"
-            ]
-        with torch.no_grad():
-            hidden = model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states[-1]
-        found.append(hidden[0, -1].float().numpy())
-    return np.array(found)
-
-
-@pytest.mark.parametrize("conversational", [False, True])
-def test_states_are_those_of_each_prompt_alone(tmp_path, conversational):
-    host = trainer(tmp_path, train_dataset=dataset(conversational), per_device_train_batch_size=4)
-    numbers = [3, 20, 11, 0, 12, 7]  # two parts, prompts of different lengths
-    states = host.policy.hidden_states(numbers)
-    assert states.dtype == np.float32
-    expected = states_one_by_one(host, copy_of(host.model), numbers)
-    np.testing.assert_allclose(states, expected, atol=1e-5)
-    assert states.std(axis=0).min() > 1e-4
+FRONTIER = {"name": "frontier", "candidates": 2, "features": "entropy"}
 
 
 @pytest.mark.parametrize("conversational", [False, True])
@@ -66,24 +37,10 @@ def test_entropies_are_those_of_the_two_tokens_after_each_prompt(tmp_path, conve
     assert found.std(axis=0).min() > 1e-3
 
 
-def test_adapters_count(tmp_path):
-    host = trainer(tmp_path, peft_config=LoraConfig(r=2, target_modules=["q_proj"]))
-    before = host.policy.hidden_states([1, 2])
-    with torch.no_grad():
-        for name, parameter in host.model.named_parameters():
-            if "lora_B" in name:
-                parameter.fill_(0.3)
-    after = host.policy.hidden_states([1, 2])
-    assert np.abs(after - before).max() > 1e-3
-    merged = host.model.merge_and_unload()
-    np.testing.assert_allclose(after, states_one_by_one(host, copy_of(merged), [1, 2]), atol=1e-5)
-
-
 def test_asking_leaves_no_trace(tmp_path):
     host = trainer(tmp_path)
     host.model.gradient_checkpointing_enable()
     before, state = weights(host.model), torch.get_rng_state()
-    host.policy.hidden_states(list(range(20)))
     host.policy.entropies(list(range(20)))
     assert torch.equal(torch.get_rng_state(), state)
     assert host.model.training
@@ -95,7 +52,7 @@ def test_asking_leaves_no_trace(tmp_path):
 def test_a_model_in_evaluation_stays_so(tmp_path):
     host = trainer(tmp_path)
     host.model.eval()
-    host.policy.hidden_states([0])
+    host.policy.entropies([0])
     assert not host.model.training
 
 
@@ -103,19 +60,19 @@ def test_split_weights_are_refused(tmp_path):
     host = trainer(tmp_path)
     host.is_deepspeed_enabled = True
     with pytest.raises(curro.ConfigError, match="needs all of its weights"):
-        host.policy.hidden_states([0])
+        host.policy.entropies([0])
 
 
 def test_prompts_with_images_are_refused(tmp_path):
     host = trainer(tmp_path)
     host._tokenize_prompts = lambda prompts: ([[1]], [["an image"]], {})
     with pytest.raises(curro.ConfigError, match="of prompts of text alone"):
-        host.policy.hidden_states([0])
+        host.policy.entropies([0])
 
 
 @pytest.mark.parametrize(
     ("features", "checkpointing", "width"),
-    [("hidden", False, 32), ("hidden", True, 32), ("entropy", False, 2), ("text+entropy", False, 260)],
+    [("entropy", False, 2), ("entropy", True, 2), ("text+entropy", False, 260)],
 )
 def test_resume_goes_on_as_if_nothing_had_happened(tmp_path, features, checkpointing, width):
     resumed, uninterrupted = resumed_and_whole(
@@ -124,7 +81,7 @@ def test_resume_goes_on_as_if_nothing_had_happened(tmp_path, features, checkpoin
     )  # fmt: skip
     one, other = (host.curriculum.state_dict()["selection"] for host in (resumed, uninterrupted))
     np.testing.assert_equal(one, other)
-    assert len(one["predictor"]["regression"]["weight"]) == width
+    assert len(one["predictor"]["means"]["weight"]) == width
 
 
 PCL = {"name": "pcl", "candidates": 2, "learning_rate": 1e-2}

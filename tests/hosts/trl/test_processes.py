@@ -87,7 +87,7 @@ def test_smoothed_advantages_are_those_of_one_process_on_the_same_groups(ranks):
         curriculum.drop(list(tickets.values()))
 
 
-def test_the_owner_asks_the_policy_for_hidden_states_while_the_other_waits(ranks):
+def test_the_owner_asks_the_policy_for_entropies_while_the_other_waits(ranks):
     owner, other = ranks
     assert owner["seeing"]
     assert not other["seeing"]

@@ -59,3 +59,18 @@ def test_rollouts_that_are_left_are_saved_as_plain_tensors(tmp_path):
     trainer(tmp_path, save_strategy="steps", save_steps=3, num_iterations=2).train()
     saved = load_file(tmp_path / "checkpoint-3" / "curro" / "rollouts-0.safetensors")
     assert saved["0/completion_ids"].shape[0] == 16
+
+
+def test_the_last_checkpoint_that_was_saved_whole_is_resumed_from(tmp_path):
+    trainer(tmp_path, max_steps=2, save_strategy="steps", save_steps=1).train()
+    (tmp_path / "checkpoint-2" / "trainer_state.json").unlink()  # a process was killed before it came to this
+    again = trainer(tmp_path, max_steps=3)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 3
+
+
+def test_a_state_that_trl_did_not_write_is_refused(tmp_path):
+    trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
+    (tmp_path / "checkpoint-1" / "trainer_state.json").write_text('{"global_step": 1, "log_history": []}')
+    with pytest.raises(curro.CheckpointError, match="train_batch_size"):
+        trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)

@@ -25,7 +25,7 @@ from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
 
 SELECTIONS = ["uniform", "uniform:replacement=true", "prioritized-replay:variant=published", "pspo"]
-ALLOCATIONS = [None, "knapsack:least=1"]
+ALLOCATIONS = [None, "knapsack:least=1", "probe:first=2,most=9"]
 SIZE = 4
 
 
@@ -175,6 +175,15 @@ def test_a_round_generates_what_is_missing_rounded_up_to_the_processes():
     assert owner.fill.batch_counts.draws == 2
     batch = owner.step(8, 1)
     assert [prompt for prompt, _ in batch] == [6, 7]  # nothing was left over
+
+
+def test_a_round_looks_first_and_then_spends_where_rewards_differ():
+    """8 rows: 2 prompts are looked at, and prompt 1 gets the other 4; the next round fills the rest."""
+    curriculum = curro.Curriculum("least-visited", 40, allocation="probe:first=2,most=6", admission="signal")
+    owner = Process(curriculum, FillSettings(), outcomes=["00", "100000", "01"])
+    batch = owner.step(8, 0)
+    assert owner.rounds == [{0: 2, 1: 2}, {1: 4}, {2: 2}]
+    assert [(prompt, len(rollouts)) for prompt, rollouts in batch] == [(1, 6), (2, 2)]
 
 
 def test_a_group_without_any_reward_has_failed_and_was_not_rejected():

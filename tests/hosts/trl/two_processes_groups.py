@@ -73,7 +73,7 @@ staged.train()
 seeing = trainer(
     folder / "seeing",
     per_device_train_batch_size=8,
-    curriculum={"name": "frontier", "candidates": 2, "features": "hidden"},
+    curriculum={"name": "frontier", "candidates": 2, "features": "entropy"},
     max_steps=10,
     ddp_backend="gloo",
 )
@@ -120,7 +120,7 @@ report = {
     "flat_weights": float(flat.double().abs().sum()),
     "flat_difference": difference,
     "seeing_weights": sum(float(p.double().abs().sum()) for p in seeing.model.parameters()),
-    "seeing": seeing.curriculum.selection.predictor.posterior.regression is not None,
+    "seeing": seeing.curriculum.selection.predictor.posterior.is_fitted,
     "filled_weights": sum(float(p.double().abs().sum()) for p in filled.model.parameters()),
     "filled_rows": trained,
     "staged_weights": sum(float(p.double().abs().sum()) for p in staged.model.parameters()),

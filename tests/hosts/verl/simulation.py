@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 import types
 from functools import cache
 from pathlib import Path
@@ -339,9 +338,6 @@ class SimulatedParts:
         self.history.append(dict(metrics) | {"policy/skill": self.policy.skill})
         if os.environ.get("CURRO_TEST_KILL") == str(self.global_steps):
             os.kill(os.getpid(), 9)
-        if os.environ.get("CURRO_TEST_WAIT") == str(self.global_steps):
-            Path(self.config.trainer.default_local_dir, "waits").touch()
-            time.sleep(600)  # until its node is killed
 
 
 class StandaloneServers:

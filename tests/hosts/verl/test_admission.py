@@ -12,7 +12,6 @@ from twin import Twin
 
 import curro
 from curro.core.errors import FillError
-from curro.hosts.verl.settings import VerlSettings
 
 GATES = {
     "band": ["+curro.admission.name=band", "+curro.admission.low=0.2", "+curro.admission.high=0.8"],
@@ -93,30 +92,11 @@ def test_a_budget_is_divided_among_the_prompts_that_are_fetched_together(tmp_pat
     assert done.metrics["observed"] >= 4 * BATCH
 
 
-@pytest.mark.parametrize("selection", ["prioritized-replay", "'prioritized-replay:variant=published'"])
-def test_no_prompt_comes_twice_for_a_batch(tmp_path, selection):
-    done = run(tmp_path / "out", f"+curro.selection={selection}", *GATES["band"], steps=5)
-    assert len(done.asked) > 5 * BATCH
-    assert len(set(done.asked)) == len(done.asked)
-    assert done.metrics["dropped"] > 0  # some were drawn again
-    assert done.metrics["in_flight"] == 0
-    for step, update in enumerate(done.trainer.actor_rollout_wg.updates):
-        trained = {uid for uid, _ in update["rollouts"]}
-        numbers = [number for s, number, uid in done.engine.asked if s == step + 1 and uid in trained]
-        assert len(set(numbers)) == BATCH
-
-
 def test_a_selection_that_repeats_prompts_may_have_them_twice(tmp_path):
     few = ["+curro.selection.name=pspo", "+curro.selection.replacement=True", "+curro.selection.exponent=3"]
     done = run(tmp_path / "out", *few, "+curro.advantage=group", *GATES["band"], steps=3)
     assert done.metrics["observed"] == done.metrics["selected"] > 3 * BATCH
     assert sum(entry["fill/repeats"] for entry in done.history) == 0
-
-
-def test_a_batch_for_which_all_prompts_were_tried_is_an_error(tmp_path):
-    nothing = ["+curro.admission.name=variance", "+curro.admission.low=0.26"]
-    with pytest.raises(FillError, match=r"all 24 prompts were tried .* take more data or smaller batches"):
-        run(tmp_path / "out", *nothing)
 
 
 def test_filling_ends_when_nothing_is_admissible(tmp_path):
@@ -201,8 +181,3 @@ def test_a_run_without_any_reward_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(Engine, "marks_unscored", True)
     with pytest.raises(curro.RewardError, match=f"none of the first {BATCH} groups has a reward"):
         run(tmp_path / "out", *GATES["signal"])
-
-
-def test_a_gate_that_leaves_batches_to_be_topped_up_is_refused():
-    with pytest.raises(curro.ConfigError, match="admits no group by itself, and verl trains on admitted"):
-        VerlSettings(selection="uniform", admission="best")

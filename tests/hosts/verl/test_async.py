@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from setup_run import BATCH, Run, configuration, run
 
-from curro.core.errors import ConfigError, FillError
+from curro.core.errors import ConfigError
 
 ASYNC = ["trainer.v1.trainer_mode=curro_colocate_async"]
 
@@ -28,18 +28,6 @@ class Slow(Run):
             return metrics
 
         trainer.prepare_step = prepare_step
-
-
-def test_choices_are_made_when_prompts_are_asked_for_and_all_are_observed(tmp_path):
-    done = Slow(configuration(tmp_path / "out", *ASYNC, "+curro.selection=prioritized-replay", steps=5))
-    assert len(done.trainer.actor_rollout_wg.updates) == 5
-    metrics = done.metrics
-    # a batch of warm-up: one is always ahead
-    assert metrics["selected"] == 6 * BATCH
-    assert metrics["observed"] == 5 * BATCH
-    assert metrics["in_flight"] == BATCH
-    trained = [uid for update in done.trainer.actor_rollout_wg.updates for uid, _ in update["rollouts"]]
-    assert len(set(trained)) == 5 * BATCH
 
 
 def test_filling_is_exact_and_failed_groups_are_replaced(tmp_path):
@@ -108,11 +96,6 @@ def test_a_prompt_whose_group_waits_for_a_batch_is_not_drawn_again(tmp_path):
         assert not waiting & drawn
     assert first.metrics["dropped"] + resumed.metrics["dropped"] > 0  # they were drawn, and given back
     assert resumed.metrics["in_flight"] == 0
-
-
-def test_an_error_of_filling_names_what_groups_were_thrown_away_for(tmp_path):
-    with pytest.raises(FillError, match=r"\(8 failed\): look for their errors in verl's log, or"):
-        run(tmp_path / "out", *ASYNC, "+curro.fill_limit=1", fail=dict.fromkeys(range(24), 2))
 
 
 SEPARATE = [

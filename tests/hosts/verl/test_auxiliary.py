@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from setup_run import BATCH, PROMPTS, SIZE, run
-from simulation import Letters, Policy, cut, number_of
+from setup_run import BATCH, SIZE, run
+from simulation import Letters, cut, number_of
 
 import curro
 from curro.hosts.verl.auxiliary import auxiliary_rows, rows_divisor
@@ -57,15 +57,6 @@ def test_judgments_of_the_chosen_are_trained_on_with_their_weight(tmp_path, rank
     assert done.metrics["judge/judgments"] == 4 * 3 * BATCH
 
 
-def test_the_judged_best_are_chosen(tmp_path):
-    all_of_them = ["+curro.selection.exemplars=0", "+curro.selection.candidates=6"]
-    done = run(tmp_path / "out", *METIS, *all_of_them, steps=1)
-    rates = [Policy(PROMPTS).pass_rate(number) for number in range(PROMPTS)]
-    value = [0.0 if number % 7 == 6 else round(p * (1 - p), 3) for number, p in enumerate(rates)]
-    best = sorted(value, reverse=True)[:BATCH]
-    assert sorted((value[number] for _, number in done.asked), reverse=True) == best
-
-
 def test_auxiliary_samples_are_kept_out_of_metrics_and_advantages(tmp_path):
     done = run(tmp_path / "out", *METIS, THREE, steps=3)
     for entry in done.history:
@@ -96,10 +87,9 @@ def test_a_judgment_that_does_not_fit_is_refused(tmp_path):
         run(tmp_path / "out", *METIS, "actor_rollout_ref.rollout.max_model_len=900", steps=2)
 
 
-@pytest.mark.parametrize("ask", [ServedPolicy.hidden_states, ServedPolicy.entropies])
-def test_a_method_of_a_users_own_cannot_read_the_policys_weights(ask):
+def test_a_method_of_a_users_own_cannot_read_the_policys_weights():
     with pytest.raises(curro.ConfigError, match="split over the workers"):
-        ask(ServedPolicy(None, "/none"), [0])
+        ServedPolicy(None, "/none").entropies([0])
 
 
 FIXED_MICRO_BATCHES = [
@@ -143,11 +133,6 @@ def test_every_pass_of_verl_comes_out_even(
         cut(rows, ref_ranks, ref)
     fewer = [made - places * less for less in range(1, divisor + 1)]
     assert all(number < auxiliary_samples or (size + number // places) % divisor for number in fewer)
-
-
-def test_micro_batches_of_a_number_of_tokens_need_no_rows_more():
-    config = configuration_of(None, None, None, dynamic=True)
-    assert rows_divisor(config, ranks=4, mini_batches=2, ref_ranks=4) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from setup_run import configuration, overrides_of, start_queue
 from verl.trainer.main_ppo import TaskRunnerV1
 
 import curro
-from curro.hosts.verl import plugin
 
 
 def main_ppo(folder, *overrides, **environment):
@@ -118,12 +117,6 @@ def test_a_broken_plugin_says_why():
     assert (
         done.stderr.count("curro.hosts.verl.replay") >= 2
     )  # in the log, when verl loads it, and in the error
-
-
-def test_a_module_that_is_there_already_is_served_at_once():
-    seen = []
-    plugin.AfterImport("curro", seen.append)
-    assert seen == [curro]
 
 
 def test_without_plugins_verl_says_that_the_mode_is_unknown():

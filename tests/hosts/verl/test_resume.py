@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -57,27 +56,6 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(tmp_path, method):
     assert resumed.trainer.policy.skill == whole.trainer.policy.skill
     assert resumed.trainer.policy.taught == whole.trainer.policy.taught
     assert_equal(resumed.state, whole.state)
-
-
-def test_a_run_whose_node_dies_goes_on_on_another_node(tmp_path):
-    """Two nodes of Ray: that of the trainer and the owner dies in step 3, after the checkpoint of step 2."""
-    method = METHODS["filled and credited"]
-    program = Path(__file__).parent / "program_two_nodes.py"
-    ended = subprocess.run(
-        [os.environ[FORKED], str(program), str(tmp_path / "cut"), *method, SAVE],
-        env={name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
-        capture_output=True,
-        text=True,
-        timeout=3600,
-    )
-    assert ended.returncode == 0, ended.stderr
-    resumed = json.loads((tmp_path / "cut" / "resumed.json").read_text())
-    whole = run(tmp_path / "whole", *method, SAVE, steps=5)
-    assert resumed["asked"] == [[step, number] for step, number in whole.asked if step > 2]
-    assert resumed["skill"] == whole.trainer.policy.skill
-    assert resumed["counts"] == {name: whole.metrics[name] for name in resumed["counts"]}
-    assert resumed["visits"] == whole.state["table"]["visits"].tolist()
-    assert sum(resumed["visits"]) == resumed["counts"]["observed"]
 
 
 def assert_equal(ours, theirs):

@@ -98,15 +98,6 @@ def test_with_verls_own_manager_a_reward_of_the_length_says_what_to_set(tmp_path
         scored(manager, tokenizer("40")["input_ids"])
 
 
-def test_other_rewards_need_no_manager():
-    right = {"score": 1.0, "acc": 1.0, "curro_scored": 1.0}
-    assert compute_score("sums", r"\boxed{40}", "40") == right
-    assert compute_score("sums", "40", "40", {"index": 1, "problem": "4 * 10?"}, reward="exact") == right
-    assert compute_score("sums", "41", "40", reward="exact+0.5*math") == {
-        "score": 0.0, "exact": 0.0, "math": 0.0, "curro_scored": 1.0
-    }  # fmt: skip
-
-
 def test_a_missing_score_is_marked(tmp_path, tokenizer):
     folder = tmp_path / "rewards"
     folder.mkdir()

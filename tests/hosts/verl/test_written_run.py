@@ -7,11 +7,10 @@ import pytest
 from setup_run import BATCH, PROMPTS, SIZE, configuration, run
 from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
-from curro.core.errors import ConfigError
 from curro.core.groups import largest_reward
 from curro.hosts.verl.owner import held_out_rewards, recorded_groups
 from curro.hosts.verl.replay import NamedReward, held_out_signal
-from curro.hosts.verl.settings import SCORED, VerlSettings, reward_parts
+from curro.hosts.verl.settings import SCORED, reward_parts
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
@@ -82,13 +81,6 @@ def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch, options
     assert done.state["signal_parts"] == (["acc"] if len(options) == 1 else ["math"])
 
 
-def test_a_run_that_was_begun_without_a_default_signal_goes_on_without_one(tmp_path):
-    run(tmp_path / "out", "trainer.save_freq=1", steps=2)
-    options = [*CURROS, "trainer.val_before_train=True"]
-    done = run(tmp_path / "out", *options, steps=3)
-    assert (done.state["step"], done.state["signal_parts"]) == (2, [])
-
-
 @pytest.mark.parametrize(
     ("reward", "parts"),
     [
@@ -127,20 +119,6 @@ def test_a_resumed_run_writes_the_steps_after_its_checkpoint_once(tmp_path):
     assert [row["step"] for row in folder.groups()] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4
     assert [row["prompt"] for row in folder.groups()][8:] == [number for _, number in done.asked]
     assert done.state["step"] == 3  # the port's steps are those that have finished
-
-
-def test_without_the_setting_no_rollout_is_kept(tmp_path):
-    run(tmp_path / "out", steps=2)
-    folder = RunFolder.open(tmp_path / "out")
-    assert not folder.rollouts_file.exists()
-    assert {row["tokens"] for row in folder.groups()} == {WIDTH * SIZE}
-
-
-def test_a_setting_that_is_no_number_of_rollouts():
-    with pytest.raises(ConfigError, match="rollouts to keep"):
-        VerlSettings(selection="uniform", keep_rollouts=-1)
-    with pytest.raises(ConfigError, match="rollouts to keep"):
-        VerlSettings(selection="uniform", keep_rollouts="two")
 
 
 def test_sessions_that_failed_leave_no_hole():

@@ -9,57 +9,25 @@ from curro import ConfigError, Curriculum
 from curro.core.prompts import PromptTable
 from curro.data import PromptSet
 from curro.methods.prediction.features import (
-    BLOCKS,
-    BYTES,
-    LENGTH,
-    WORDS,
     EntropyFeatures,
-    HiddenFeatures,
     KnownFeatures,
     TextFeatures,
     features_of,
     text_features,
 )
 
+BLOCKS = BYTES, WORDS, _ = TextFeatures.blocks
 
-class States:
-    """A policy whose states are what they are told to be; notes what it was asked."""
+
+class Hesitating:
+    """A policy with these entropies; notes what it was asked."""
 
     def __init__(self, states):
         self.states, self.asked = np.array(states, np.float32), []
 
-    def hidden_states(self, prompts):
-        self.asked.append(prompts)
-        return self.states[prompts]
-
-
-def test_states_are_centred_and_of_one_length():
-    features = HiddenFeatures()
-    assert features.bind(PromptTable(3))
-    features.attach(States([[1, 3, 5, 7], [0, 0, 0, 2], [6, 6, 6, 6]]))
-    found = features.of(np.array([0, 1, 2]))
-    # less their mean: -3 -1 1 3, of length sqrt(20), and -1/2 -1/2 -1/2 3/2, of length sqrt(3)
-    np.testing.assert_allclose(found[0], LENGTH * np.array([-3, -1, 1, 3]) / 20**0.5, rtol=1e-6)
-    np.testing.assert_allclose(found[1], LENGTH * np.array([-1, -1, -1, 3]) / 12**0.5, rtol=1e-6)
-    assert found[2].tolist() == [0, 0, 0, 0]
-    assert features.blocks(4) == (4,)
-
-
-def test_a_prompt_is_asked_about_once():
-    features, policy = HiddenFeatures(), States(np.eye(4))
-    features.attach(policy)
-    found = features.of(np.array([3, 1, 3]))
-    assert policy.asked == [[1, 3]]
-    np.testing.assert_array_equal(found[0], found[2])
-    assert found[1].argmax() == 1
-
-
-class Hesitating(States):
-    """A policy with these entropies too."""
-
     def entropies(self, prompts):
         self.asked.append(prompts)
-        return self.states[prompts, :2]
+        return self.states[prompts]
 
 
 def test_entropies_are_asked_for_once_and_kept_in_the_table():
@@ -73,27 +41,25 @@ def test_entropies_are_asked_for_once_and_kept_in_the_table():
     assert policy.asked == [[0, 2], [3]]
     assert table["first_entropy"].tolist() == pytest.approx([0.5, np.nan, 3, 2], nan_ok=True)
     assert table["second_entropy"].tolist() == pytest.approx([1, np.nan, 0.25, 2], nan_ok=True)
-    assert features.lasting
 
 
 def test_joined_features_stand_side_by_side():
-    features = features_of("text+hidden+entropy")
+    features = features_of("text+entropy")
     rows = [{"prompt": "1 + 1"}, {"prompt": "ab"}]
     assert features.bind(PromptTable(2, rows=rows))
-    features.attach(Hesitating([[0, 1, 3], [4, 1, 2]]))
+    features.attach(Hesitating([[0, 1], [4, 1]]))
     found = features.of(np.array([1, 0]))
-    assert found.shape == (2, sum(BLOCKS) + 3 + 2)
+    assert found.shape == (2, sum(BLOCKS) + 2)
     np.testing.assert_array_equal(found[:, : sum(BLOCKS)], text_features(["ab", "1 + 1"]))
     assert found[:, -2:].tolist() == [[4, 1], [0, 1]]
-    assert features.blocks(found.shape[1]) == (*BLOCKS, 3, 2)
-    assert (features.lasting, features.needs_policy, features.knows) == (False, True, False)
-    assert features_of("text+entropy").lasting
+    assert tuple(features.blocks) == (*BLOCKS, 2)
+    assert (features.needs_policy, features.knows) == (True, False)
 
 
 def test_without_texts_the_other_joined_features_are_left():
     features = features_of("text+entropy")
     assert features.bind(PromptTable(1))
-    assert features.blocks(2) == (2,)
+    assert features.blocks == [2]
     assert not features_of("text").bind(PromptTable(1))
 
 
@@ -103,7 +69,6 @@ def test_texts_are_the_rows_prompts():
     assert features.bind(PromptTable(2, rows=rows))
     found, expected = features.of(np.array([1, 0])), text_features(["2 + 2", "1 + 1"])
     np.testing.assert_array_equal(found, expected)
-    assert features.blocks(sum(BLOCKS)) == BLOCKS
 
 
 @pytest.mark.parametrize("rows", [None, [{"question": "?"}]])
@@ -113,9 +78,7 @@ def test_without_texts_there_is_nothing_to_tell(rows):
 
 def test_other_features_are_refused():
     for name in ("smell", "text+smell", "text+text", ""):
-        with pytest.raises(
-            ConfigError, match=rf"text, hidden, entropy, or several .*, not '{re.escape(name)}'"
-        ):
+        with pytest.raises(ConfigError, match=rf"text, entropy, or both .*, not '{re.escape(name)}'"):
             features_of(name)
 
 
@@ -198,20 +161,20 @@ def prompts_of(known, texts=None):
     )
 
 
-def known_features(known, others=None):
+def known_features(known, others=()):
     features = KnownFeatures("known", others)
     features.bind(PromptTable(len(known), rows=prompts_of(known).rows))
     return features
 
 
 def test_the_logit_is_the_last_feature():
-    features = known_features([0.5, 0.8, None, 0.0], TextFeatures())
+    features = known_features([0.5, 0.8, None, 0.0], [TextFeatures()])
     found = features.of(np.array([1, 2, 3, 1]))
     least = np.log(0.02 / 0.98)
     np.testing.assert_allclose(found[:, -1], [np.log(4), (np.log(4) + least) / 3, least, np.log(4)])
     np.testing.assert_array_equal(found[0, :-1], found[2, :-1])  # of one text
-    assert features.blocks(385)[-1] == 1
-    assert features.means(385).tolist() == [0] * 384 + [1]
+    assert features.blocks[-1] == 1
+    assert features.means.tolist() == [0] * sum(BLOCKS) + [1]
 
 
 @pytest.mark.parametrize("spec", ["frontier", "posterior:target=none,thompson=false"])
@@ -219,7 +182,7 @@ def test_the_first_choice_goes_by_it(spec):
     known = np.arange(100) / 99
     name, _, options = spec.partition(":")
     curriculum = Curriculum(
-        f"{name}:known=known,candidates=10,{options}".rstrip(","), prompts_of(known.tolist())
+        f"{name}:known=known,candidates=10,exploration=0,{options}".rstrip(","), prompts_of(known.tolist())
     )
     chosen = known[curriculum.select(10, step=0).prompts]
     assert np.abs(chosen - 0.5).max() < 0.06
@@ -240,13 +203,13 @@ def trained(known, rates, steps=60):
 
 def test_what_it_is_worth_is_learnt():
     rates = np.random.default_rng(1).uniform(0.05, 0.95, 1000)
-    assert trained(rates.tolist(), rates).regression.weight_D[-1] == pytest.approx(1, abs=0.25)
+    assert trained(rates.tolist(), rates).regressions[0].weight_D[-1] == pytest.approx(1, abs=0.25)
     other = 1 / (
         1 + np.exp(-2 - 0.5 * np.log(rates / (1 - rates)))
     )  # a better model, which tells half as much
-    assert trained(other.tolist(), rates).regression.weight_D[-1] == pytest.approx(2, abs=0.5)
+    assert trained(other.tolist(), rates).regressions[0].weight_D[-1] == pytest.approx(2, abs=0.5)
     shuffled = np.random.default_rng(2).permutation(rates)
-    assert abs(trained(shuffled.tolist(), rates).regression.weight_D[-1]) < 0.25
+    assert abs(trained(shuffled.tolist(), rates).regressions[0].weight_D[-1]) < 0.25
 
 
 def test_a_resume_changes_nothing(tmp_path):

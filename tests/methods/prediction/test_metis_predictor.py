@@ -25,7 +25,7 @@ def boxed(value):
 
 def started(say, size=6, first=2, rewards=(HALF, FLAT), **options):
     """A curriculum after its first batch: groups of variance 1/4 and 0, and failed judgments of them."""
-    curriculum = Curriculum({"name": "metis", **options}, size, seed=0)
+    curriculum = Curriculum({"name": "metis", "exploration": 0.0, **options}, size, seed=0)
     policy = Scripted(lambda text: "no idea")
     curriculum.attach(policy)
     draw = curriculum.select(first, step=0)
@@ -42,7 +42,7 @@ def test_reward_by_hand():
 
 def test_the_first_batch_is_judged_without_exemplars():
     """Algorithm 1: the memory is empty in the first iteration."""
-    curriculum = Curriculum("metis:candidates=3", 6, seed=0)
+    curriculum = Curriculum("metis:candidates=3,exploration=0", 6, seed=0)
     policy = Scripted(lambda text: boxed("0.25" if candidate(text) == 4 else "0.1"))
     curriculum.attach(policy)
     draw = curriculum.select(2, step=0)
@@ -161,7 +161,9 @@ def test_a_prompt_dropped_and_selected_again_has_its_new_judgment():
 
 
 def test_rewards_of_another_range_are_rescaled():
-    curriculum = Curriculum("metis:candidates=1,exemplars=0,weight=1", 2, reward_range=(-1, 3), seed=0)
+    curriculum = Curriculum(
+        "metis:candidates=1,exemplars=0,weight=1,exploration=0", 2, reward_range=(-1, 3), seed=0
+    )
     curriculum.attach(Scripted(lambda text: boxed("0.15")))
     # the variance of -1 and 3 is 4 of 16; that of 100 and -100 is counted as the largest, 1/4
     verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[-1, 3], [100, -100]])
@@ -199,7 +201,7 @@ def test_defaults_are_those_of_the_paper():
     selection = Curriculum("metis", 4).selection
     predictor = selection.predictor
     assert isinstance(predictor, Metis)
-    assert (selection.candidates, selection.target, selection.exploration) == (8, None, 0)
+    assert (selection.candidates, selection.target) == (8, None)
     assert (predictor.exemplars, predictor.weight, predictor.baseline_rate) == (3, 0.01, 0.95)
 
 

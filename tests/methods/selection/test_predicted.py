@@ -34,8 +34,8 @@ class Asks(Variances):
     policy_use = PolicyUse.ASKED
 
 
-def curriculum_of(size, predictor="Told", seed=0, **options):
-    selection = Predicted(predictor=f"{__name__}:{predictor}", **options)
+def curriculum_of(size, predictor="Told", seed=0, exploration=0.0, **options):
+    selection = Predicted(predictor=f"{__name__}:{predictor}", exploration=exploration, **options)
     return Curriculum(selection, size, seed=seed)
 
 
@@ -88,13 +88,15 @@ def test_ties_are_broken_at_random():
     assert first == set(range(6))
 
 
-def test_explored_places_go_to_other_candidates():
+def test_explored_places_are_a_uniform_sample():
     curriculum = curriculum_of(1000, candidates=10, exploration=0.5)
     draw = curriculum.select(40, step=0)
     explored = draw.prompts[draw.reasons == Reason.EXPLORATION]
     assert 10 < len(explored) < 30
-    assert (np.diff(draw.prompts[draw.reasons == Reason.PRIORITY]) < 0).all()
-    assert explored.max() < draw.prompts[draw.reasons == Reason.PRIORITY].min()
+    assert explored.mean() == pytest.approx(500, abs=200)
+    best = draw.prompts[draw.reasons == Reason.PRIORITY]
+    assert (np.diff(best) < 0).all()
+    assert best.min() > 900
     everything = curriculum_of(6, exploration=1.0).select(6, step=0)
     assert sorted(everything.prompts.tolist()) == list(range(6))
     assert (everything.reasons == Reason.EXPLORATION).all()
@@ -147,7 +149,7 @@ def test_a_predictor_that_asks_the_policy_needs_one():
 
 
 def test_posterior_takes_what_succeeds_half_of_the_time():
-    curriculum = Curriculum("posterior:thompson=false", 6, seed=0)
+    curriculum = Curriculum("posterior:thompson=false,exploration=0", 6, seed=0)
     draw = curriculum.select(6, step=0)
     # prompt p succeeds p times of 6
     curriculum.observe(draw.tickets, np.arange(6) < draw.prompts[:, None])
@@ -155,7 +157,9 @@ def test_posterior_takes_what_succeeds_half_of_the_time():
     assert "posterior/half_life" in curriculum.metrics()
 
 
-@pytest.mark.parametrize(("spec", "chosen"), [("posterior", 0), ("posterior:target=none", 1)])
+@pytest.mark.parametrize(
+    ("spec", "chosen"), [("posterior:exploration=0", 0), ("posterior:target=none,exploration=0", 1)]
+)
 def test_a_target_is_of_the_success_rate_and_none_is_the_variance(spec, chosen):
     # means 1/2 and 1/6, variances 0 and 5/36
     options = {**registry.parse("selection", spec), "thompson": False}
@@ -167,7 +171,7 @@ def test_a_target_is_of_the_success_rate_and_none_is_the_variance(spec, chosen):
 
 
 def test_posterior_by_informativeness_and_with_a_fixed_half_life():
-    curriculum = Curriculum("posterior:target=none,thompson=false,half_life=5", 6, seed=0)
+    curriculum = Curriculum("posterior:target=none,thompson=false,half_life=5,exploration=0", 6, seed=0)
     draw = curriculum.select(6, step=0)
     curriculum.observe(draw.tickets, np.arange(6) < draw.prompts[:, None])
     assert curriculum.select(1, step=1).prompts.tolist() == [3]

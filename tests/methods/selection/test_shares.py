@@ -34,10 +34,9 @@ class Lent:
     def backbone(self):
         return copy.deepcopy(self.model.base_model), self.tokenizer
 
-    def hidden_states(self, prompts):
-        """The length of the chain and which letters are in it."""
-        chains = [self.prompt(number)[1:-1] for number in prompts]
-        return np.array([[len(c), *(c.count(letter) for letter in "abcdefghijklmnop")] for c in chains])
+    def entropies(self, prompts):
+        """The length of the chain."""
+        return np.array([[len(self.prompt(number)) / 10, 1] for number in prompts])
 
     def answer(self, conversations, max_tokens):
         asked = [re.findall(r"\d[a-p]+=", talk[-1]["content"])[-1] for talk in conversations]
@@ -90,7 +89,7 @@ BY_VARIANCE = [
     "pspo",
     "posterior:target=none",
     "frontier",
-    "frontier:features=hidden",
+    "frontier:features=text+entropy",
     "sec:column=length,temperature=0.02",
     "metis",
     "pcl:predicts=variance,learning_rate=3e-3",

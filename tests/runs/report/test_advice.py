@@ -5,7 +5,7 @@ import pytest
 
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
-from curro.runs.report.advice import RULES, Worth, advise, headlines, verdict
+from curro.runs.report.advice import RULES, advise, headlines, verdict
 
 
 def history_of(folder, rates, *, config=None, metrics=None, **columns):
@@ -164,47 +164,3 @@ def test_judgments_that_hold_no_number(tmp_path):
     assert "unreadable-judgments" in found(history_of(tmp_path / "run", MIXED, metrics=judged))
     some = judged | {"judge/failures": 100.0}
     assert "unreadable-judgments" not in found(history_of(tmp_path / "some", MIXED, metrics=some))
-
-
-def worth_of(folder, shares, unscored=()):
-    """Groups of 8 at two steps, three of four and two of four with a signal, and estimates by step."""
-    run = RunFolder.create(folder, {})
-    for step, rates in {1: [0.5, 0.25, 0.0, 0.75], 2: [0.5, 1.0, 0.0, 0.25]}.items():
-        names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
-        estimate = dict(zip(names, shares[step], strict=True)) if step in shares else {}
-        group = {"step": step, "key": "k", "reason": 0, "admitted": True, "rollouts": 8}
-        run.append_groups(
-            group | {"prompt": i, "mean": rate, "variance": rate * (1 - rate)} for i, rate in enumerate(rates)
-        )
-        run.append_metrics({"step": step, "rollouts": 32 * step, "seconds": 1.0, **estimate})
-    run.append_groups({"step": 2, "prompt": 9, "reason": 0, "mean": None, "rollouts": n} for n in unscored)
-    return Worth.of(read_history(run))
-
-
-def test_the_rollouts_that_uniform_sampling_would_have_needed_by_hand(tmp_path):
-    """3 groups of 8 at a share of 1/4, 2 at 1/2: 96 + 32; at .5 and .8: 48 + 20; at .2 and .4: 120 + 40."""
-    worth = worth_of(tmp_path / "run", {1: (0.25, 0.2, 0.5), 2: (0.5, 0.4, 0.8)})
-    assert (worth.spent, worth.with_signal) == (64, 40)
-    assert (worth.needed, worth.low, worth.high) == pytest.approx((128, 68, 160))
-    assert (
-        "an estimated 128 (68 to 160) for as many: the choice of prompts saved about 64" in worth.describe()
-    )
-
-
-def test_groups_without_a_reward_are_spent_and_steps_before_the_first_estimate_take_that_one(tmp_path):
-    worth = worth_of(tmp_path / "run", {2: (0.5, 0.4, 0.8)}, unscored=[8])
-    assert (worth.spent, worth.with_signal, worth.needed) == (72, 40, pytest.approx(80))
-
-
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [
-        ((0.9, 0.8, 1.0), "44 (40 to 50) for as many: the choice of prompts cost about 20 rollouts"),
-        ((0.6, 0.5, 0.7), "67 (57 to 80) for as many: the estimate does not tell it from what was spent"),
-        ((0.1, 0.0, 0.2), "400 (200 or more)"),
-        ((0.0, 0.0, 0.1), "uniform sampling would have found none"),
-        (None, "is not known"),
-    ],
-)
-def test_what_is_said_of_other_estimates(tmp_path, share, words):
-    assert words in worth_of(tmp_path / "run", {1: share} if share else {}).describe()

@@ -65,9 +65,10 @@ def test_long_curves_are_thinned_to_means():
 
 
 def test_spans_are_whole_steps():
-    edges, bins = figures.time_bins(np.array([3, 4, 5, 9]), 4)
-    assert edges.tolist() == [2.5, 4.5, 6.5, 8.5, 10.5]
-    assert bins.tolist() == [0, 0, 1, 3]
+    spans = figures.Spans.of(np.array([3, 4, 5, 9]), 4)
+    assert spans.edges.tolist() == [2.5, 4.5, 6.5, 8.5, 10.5]
+    assert spans.sum(np.ones(4)).tolist() == [2, 1, 0, 1]
+    assert spans.share(np.array([True, False, True, False])).tolist() == [0.5, 1, 1, 0]
 
 
 def test_numbers_on_axes():

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from curro.contrib.serve import run
+from curro.core.allocation import refuse_looking_first
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import read_toml
@@ -72,6 +73,7 @@ class ServeSettings:
         """
         curriculum = Curriculum.from_config(self.curriculum, self._prompts())
         refuse_policy(curriculum.selection.policy_use, "`curro serve`")
+        refuse_looking_first(curriculum.allocation, "`curro serve`")
         return curriculum
 
     def _prompts(self) -> Any:

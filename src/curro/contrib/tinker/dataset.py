@@ -11,6 +11,7 @@ from tinker_cookbook.rl.rollouts import get_rollout_executor
 from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset
 
 from curro.contrib.tinker.slots import BatchSlots, Build, CurriculumGroup, install_credit
+from curro.core.allocation import refuse_looking_first
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, CurroError
 from curro.core.groups import MissingRewards
@@ -101,6 +102,7 @@ class CurriculumDataset(RLDataset):
         run_folder: str | None = None,
     ) -> None:
         refuse_policy(curriculum.selection.policy_use, "Tinker's loop")
+        refuse_looking_first(curriculum.allocation, "Tinker's loop")
         if rows is not None:
             curriculum.check_rows(DatasetRows(rows), "rows")
         self.curriculum, self.build, self.fill = curriculum, build, fill

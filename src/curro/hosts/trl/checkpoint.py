@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import torch
 from accelerate import Accelerator
 from safetensors import safe_open
 from safetensors.torch import save_file
+from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
@@ -40,6 +42,20 @@ def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None)
             return path
         cut_off(path)
     return None
+
+
+def to_resume(checkpoint: str | bool | None, folder: Path) -> str | bool | None:
+    """The checkpoint to resume from, checked; True becomes the last one in the folder that was saved whole.
+
+    Raises:
+        CheckpointError: its state is not one that TRL wrote.
+    """
+    last = newest(folder) if checkpoint is True else Path(checkpoint) if checkpoint else None
+    if last is None:
+        return checkpoint
+    if (last / TRAINER_STATE_NAME).is_file():
+        check_state(last)
+    return str(last)
 
 
 def warn_of_earlier(folder: Path) -> None:
@@ -95,8 +111,28 @@ def reading(checkpoint: Path) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the pages that some libraries add."""
+    """What an error says, without some libraries' pages of advice, as PyTorch's to unpickle."""
+    if isinstance(error, pickle.UnpicklingError):
+        return "it holds something else than tensors and numbers"
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def check_state(checkpoint: Path) -> None:
+    """Read the trainer's state as transformers does, which trusts what the file holds.
+
+    Raises:
+        CheckpointError: it is no such state, or lacks what resuming needs.
+    """
+    with reading(checkpoint):
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        numbers = ("max_steps", "save_steps", "eval_steps", "logging_steps", "train_batch_size", "epoch")
+        kinds = {**dict.fromkeys(numbers, int | float), "global_step": int, "log_history": list}
+        for name, kind in kinds.items():
+            value = getattr(state, name)
+            if isinstance(value, bool) or not isinstance(value, kind):
+                raise ValueError(f"{name} in {TRAINER_STATE_NAME} is {value!r:.50}")
+        if state.global_step != step_of(checkpoint):
+            raise ValueError(f"{TRAINER_STATE_NAME} is of step {state.global_step}")
 
 
 def clear(checkpoint: Path, accelerator: Accelerator) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from transformers import GenerationConfig
 from trl.models import unwrap_model_for_generation
-from trl.trainer.utils import pad
 
 from curro.core.errors import ConfigError
 from curro.core.policy import Reply, conversation_ids
@@ -24,7 +23,6 @@ from curro.hosts.trl.seams import end_tokens
 from curro.reward.environments.environment import Environment
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import (
-    backbone_of,
     evaluating,
     generation_config,
     padded,
@@ -199,28 +197,9 @@ class TrainedPolicy:
             for text, ids, tokens in zip(texts, asked, answered, strict=True)
         ]
 
-    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
-        """The last hidden states, float32 (P, D), of the last tokens of the data set's prompts.
-
-        Tokens are TRL's, chat template and all. At most as many prompts are read at a time as this process
-        has rollouts, padded on the right, where a causal model does not look.
-
-        Raises:
-            ConfigError: the weights are split in another way than by FSDP2; prompts with images.
-        """
-        ids, access = self._prompt_ids(prompts), self.access
-        with self._evaluating() as model:
-            # the whole model's `forward` is TRL's and the accelerator's, for training
-            backbone = backbone_of(model)
-            parts = [
-                self._last_states(backbone, ids[start : start + access.rows])
-                for start in range(0, len(ids), access.rows)
-            ]
-        return torch.cat(parts).float().cpu().numpy()
-
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
         """Entropies in nats, float32 (P, 2), of the first token after each prompt and of the second after the
-        likeliest first; `Policy.entropies`. As many prompts are read at a time as in `hidden_states`.
+        likeliest first; `Policy.entropies`. As many prompts are read at a time as this process has rollouts.
 
         Raises:
             ConfigError: the weights are split in another way than by FSDP2; prompts with images.
@@ -242,9 +221,7 @@ class TrainedPolicy:
         """The tokens of the data set's prompts, by number: TRL's, chat template and all."""
         ids, images, _ = self.access.tokenize_prompts([self.access.prompts(n)["prompt"] for n in prompts])
         if images is not None:
-            raise ConfigError(
-                "hidden states and entropies are of prompts of text alone, and these have images"
-            )
+            raise ConfigError("entropies are of prompts of text alone, and these have images")
         return ids
 
     @contextmanager
@@ -255,18 +232,6 @@ class TrainedPolicy:
             model = accelerator.unwrap_model(whole)
             with evaluating(model), torch.no_grad(), accelerator.autocast():
                 yield model
-
-    def _last_states(self, backbone: Any, ids: list[list[int]]) -> torch.Tensor:
-        prompts = [torch.tensor(tokens) for tokens in ids]
-        masks = [torch.ones_like(tokens) for tokens in prompts]
-        device = self.access.owner.accelerator.device
-        states = backbone(
-            input_ids=pad(prompts, padding_value=self.access.tokenizer.pad_token_id).to(device),
-            attention_mask=pad(masks, padding_value=0).to(device),
-            use_cache=False,
-        ).last_hidden_state
-        last = torch.tensor([len(tokens) - 1 for tokens in ids], device=device)
-        return states[torch.arange(len(ids), device=device), last]
 
     def _generate(self, model: Any, asked: list[list[int]], sampling: dict[str, Any]) -> list[list[int]]:
         """The tokens after each prompt, up to and with the first end of sequence."""

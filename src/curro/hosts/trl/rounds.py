@@ -25,7 +25,7 @@ from curro.hosts.trl.batches import (
     rows_of,
 )
 from curro.hosts.trl.observe import GroupObserver
-from curro.rollout.fill import Fill, draw_fresh, sized
+from curro.rollout.fill import Fill, select_unseen, sized
 from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
 
@@ -50,6 +50,9 @@ def fill_in_rounds(rounds: Rounds, rows: int) -> list[KeptGroup]:
                 break
             _round_up(sizes, rounds.processes)
             rounds.roll_out(sizes)
+            if further := rounds.more(list(sizes), fill.missing - sum(sizes.values())):
+                _round_up(further, rounds.processes)
+                rounds.roll_out(further)
             rounds.settle(list(sizes))
         except BaseException:
             rounds.give_up()
@@ -168,6 +171,16 @@ class Rounds:
                 group.logs.setdefault(column, []).extend(entries[start:stop])
             start = stop
 
+    def more(self, tickets: Sequence[int], rows: int) -> dict[int, int]:
+        """Further rollouts of groups that were looked at, by ticket, of about so many rows."""
+        if not self.curriculum.allocation.looks_first:
+            return {}
+        feedback = self.observer.feedback(tickets, self._rewards(tickets), self._sizes(tickets))
+        further = self.owner.decide(
+            lambda: self.curriculum.more(**feedback.arguments(), rollouts=max(rows, 0)).tolist()
+        )
+        return {ticket: number for ticket, number in zip(tickets, further, strict=True) if number}
+
     def settle(self, tickets: Sequence[int]) -> None:
         """Observe these groups, and report to the fill what became of them."""
         if not tickets:
@@ -190,7 +203,7 @@ class Rounds:
         """After an error: nothing of the groups in flight is learned, and their prompts are free again."""
         lost = list(self.fill.in_flight)
         for ticket in lost:
-            self.fill.lose(ticket, "failed")
+            self.fill.mark_failed(ticket, "failed")
         if self.owner.accelerator.is_main_process:
             release(self.curriculum, lost)
 
@@ -216,4 +229,4 @@ class Rounds:
             number = int(min(max(1, rows // curriculum.allocation.first), fill.n // size, untried))
         if not number:
             raise ExhaustedError(fill.explain("prompts"))
-        return sized(draw_fresh(curriculum, fill, number, step=self.step, rollouts=budget), size)
+        return sized(select_unseen(curriculum, fill, number, step=self.step, rollouts=budget), size)

@@ -484,12 +484,17 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
 
     # ------------------------------ checkpoints ------------------------------
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints."""
-        resumed = args[0] if args else kwargs.get("resume_from_checkpoint")
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints.
+
+        Args:
+            resume_from_checkpoint: True resumes from the last checkpoint that was saved whole.
+        """
+        output_dir = Path(cast(str, self.args.output_dir))
+        resumed = checkpoints.to_resume(resume_from_checkpoint, output_dir)
         if not resumed and self.accelerator.is_main_process:
-            checkpoints.warn_of_earlier(Path(cast(str, self.args.output_dir)))
-        output = super().train(*args, **kwargs)
+            checkpoints.warn_of_earlier(output_dir)
+        output = super().train(resumed, *args, **kwargs)
         if self._writer is not None:
             self._writer.write_table()
         return output

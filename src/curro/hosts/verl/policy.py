@@ -101,10 +101,6 @@ class ServedPolicy:
         """The text of a row's prompt; of a conversation, all messages but the system's."""
         return prompt_text(self.prompts.prompt(number), "\n\n")
 
-    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
-        """Refused: the servers return tokens."""
-        raise ConfigError(_SHARDED)
-
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
         """Refused: the servers return tokens."""
         raise ConfigError(_SHARDED)

@@ -22,7 +22,6 @@ from curro.runs.writer import KeepRollouts
 
 KEY = "curro"
 REWARD_MODULE = "curro.hosts.verl.reward"
-"""In a row's `extra_info`: a generated problem as a whole, which the score of its family reads."""
 
 KINDS = ("selection", "advantage", "admission", "allocation")
 
@@ -107,7 +106,7 @@ class VerlSettings:
             refuse_weights(selection.has_weights, "verl", remedy)
         if PolicyUse.WEIGHTS in selection.policy_use:
             raise ConfigError(
-                "this selection reads the policy's weights (frontier's features `hidden` and `entropy` do), "
+                "this selection reads the policy's weights (frontier's features `entropy` do), "
                 f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
                 "curro.hosts.trl"
             )

@@ -1,15 +1,13 @@
-"""What a regression sees of a prompt before its first rollout.
+"""What a regression reads of a prompt before its first rollout.
 
-`Features` says what that takes. `TextFeatures` counts what the prompt's text is made of, `HiddenFeatures`
-asks the policy for its hidden state of the prompt, and `EntropyFeatures` how sure it is of its first tokens.
-`JoinedFeatures` puts several of them side by side, and `KnownFeatures` adds a pass rate that was known before
-training. The counting of texts stands at the end of the file.
+`TextFeatures` counts what the prompt's text is made of, and `EntropyFeatures` asks the policy how sure it is
+of its first tokens. `JoinedFeatures` puts both side by side, and `KnownFeatures` adds a pass rate that was
+known before training. The counting of texts stands at the end of the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -20,8 +18,6 @@ from curro.core.prompts import PromptTable
 from curro.core.text import prompt_text
 
 BITS = 7
-BLOCKS = BYTES, WORDS, LENGTHS = (*2 * (1 << BITS,), 2)
-"""Features of each kind."""
 _LONGEST = 2048
 _COUNTS = np.arange(_LONGEST + 2)
 _LOGS = np.log1p(_COUNTS)
@@ -30,100 +26,56 @@ _RAMP = np.where(_COUNTS <= _FEW, _COUNTS, _FEW * (1 + np.log(np.maximum(_COUNTS
 _BASE, _MIX = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
 _ZERO, _ONE, _S32, _S64 = np.uint64(0), np.uint64(1), np.uint64(32), 64
 _SPACE = np.uint8(32)
-LENGTH = 4.0
-"""Norm to which hidden states are scaled, close to that of the features of one line of text."""
 LEAST = 0.02
 """Known pass rates are clipped to [LEAST, 1 - LEAST], since few rollouts cannot measure a rate nearer to 0 or
 1."""
 
 
-class Features(Protocol):
-    """A way to turn prompts into numbers that a regression reads.
+class Features:
+    """Base of all features: they turn prompts into D numbers that a regression reads, and stay as they are.
 
     Attributes:
-        lasting: whether the features of a prompt stay the same during training.
+        blocks: how many of the D features are of each kind.
         needs_policy: whether the policy computes them, so that a host has to lend it.
         knows: whether they predict a success rate before the regression was ever fitted.
     """
 
-    lasting: bool
-    needs_policy: bool
-    knows: bool
+    blocks: Sequence[int] = ()
+    needs_policy = False
+    knows = False
 
     def bind(self, table: PromptTable) -> bool:
         """Keep the prompt table. Returns whether it holds what these features are made of."""
-        ...
+        raise NotImplementedError
 
     def attach(self, policy: Policy) -> None:
         """Keep the policy that the host lends."""
-        ...
 
-    def blocks(self, width: int) -> Sequence[int]:
-        """How many of D = `width` features are of each kind."""
-        ...
-
-    def means(self, width: int) -> np.ndarray:
+    @property
+    def means(self) -> np.ndarray:
         """Prior means of a regression's weights, float64 (D,)."""
-        ...
+        return np.zeros(sum(self.blocks))
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
         """The features of prompts (P,), float64 (P, D)."""
-        ...
+        raise NotImplementedError
 
 
-class TextFeatures:
-    """Hashed counts of what a prompt's text is made of (`text_features`)."""
+class TextFeatures(Features):
+    """Hashed counts of what a prompt's text is made of (`text_features`): bytes, words, lengths."""
 
-    lasting, needs_policy, knows = True, False, False
+    blocks = (*2 * (1 << BITS,), 2)
 
     def bind(self, table: PromptTable) -> bool:
         self.rows = table.rows
         return table.rows is not None and "prompt" in table.rows[0]
-
-    def attach(self, policy: Policy) -> None:
-        pass
-
-    def blocks(self, width: int) -> Sequence[int]:
-        return BLOCKS
-
-    def means(self, width: int) -> np.ndarray:
-        return np.zeros(width)
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
         assert self.rows is not None
         return text_features([prompt_text(self.rows[prompt]["prompt"]) for prompt in prompts.tolist()])
 
 
-class HiddenFeatures:
-    """The policy's present hidden state of a prompt's last token, centred and scaled to a norm of 4.
-
-    The scaling makes all prompts count alike, whatever the model's own scale is. Nothing is kept, because the
-    policy moves: every call asks the policy again, once for each distinct prompt.
-    """
-
-    lasting, needs_policy, knows = False, True, False
-
-    def bind(self, table: PromptTable) -> bool:
-        return True
-
-    def attach(self, policy: Policy) -> None:
-        self.policy = policy
-
-    def blocks(self, width: int) -> Sequence[int]:
-        return (width,)
-
-    def means(self, width: int) -> np.ndarray:
-        return np.zeros(width)
-
-    def of(self, prompts: np.ndarray) -> np.ndarray:
-        distinct, row_P = np.unique(prompts, return_inverse=True)
-        states = self.policy.hidden_states(distinct.tolist()).astype(np.float64)
-        states -= states.mean(axis=1, keepdims=True)
-        length = np.linalg.norm(states, axis=1, keepdims=True)
-        return (LENGTH * states / np.maximum(length, 1e-12))[row_P]
-
-
-class EntropyFeatures:
+class EntropyFeatures(Features):
     """The entropies of the policy's first two tokens after a prompt, when it first asks about the prompt.
 
     A policy that is sure of its answer fails always or never; one that hesitates may do either. The entropies
@@ -131,7 +83,8 @@ class EntropyFeatures:
     about a prompt once, so that all of them together cost one reading of the data set.
     """
 
-    lasting, needs_policy, knows = True, True, False
+    blocks = (2,)
+    needs_policy = True
 
     def bind(self, table: PromptTable) -> bool:
         self.columns = [table.add(name, np.float32, np.nan) for name in ("first_entropy", "second_entropy")]
@@ -139,12 +92,6 @@ class EntropyFeatures:
 
     def attach(self, policy: Policy) -> None:
         self.policy = policy
-
-    def blocks(self, width: int) -> Sequence[int]:
-        return (2,)
-
-    def means(self, width: int) -> np.ndarray:
-        return np.zeros(width)
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
         unknown = np.unique(prompts[np.isnan(self.columns[0][prompts])])
@@ -154,40 +101,27 @@ class EntropyFeatures:
         return np.stack([column_N[prompts] for column_N in self.columns], axis=1).astype(np.float64)
 
 
-class JoinedFeatures:
-    """Several kinds of features side by side; of those that the table holds nothing for, none.
-
-    Args:
-        parts: of which only hidden states may have a width that is not known in advance.
-    """
-
-    knows = False
+class JoinedFeatures(Features):
+    """Several kinds of features side by side, without those that the table holds nothing for."""
 
     def __init__(self, parts: Sequence[Features]) -> None:
         self.parts = list(parts)
-        self.lasting = all(features.lasting for features in parts)
         self.needs_policy = any(features.needs_policy for features in parts)
 
     def bind(self, table: PromptTable) -> bool:
         self.parts = [features for features in self.parts if features.bind(table)]
+        self.blocks = [size for features in self.parts for size in features.blocks]
         return bool(self.parts)
 
     def attach(self, policy: Policy) -> None:
         for features in self.parts:
             features.attach(policy)
 
-    def blocks(self, width: int) -> Sequence[int]:
-        rest = width - sum(sum(features.blocks(0)) for features in self.parts)
-        return tuple(size for features in self.parts for size in features.blocks(rest))
-
-    def means(self, width: int) -> np.ndarray:
-        return np.zeros(width)
-
     def of(self, prompts: np.ndarray) -> np.ndarray:
         return np.concatenate([features.of(prompts) for features in self.parts], axis=1)
 
 
-class KnownFeatures:
+class KnownFeatures(JoinedFeatures):
     """Other features, followed by the logit of a pass rate that was known before the first rollout.
 
     The regression starts with a weight of 1 on this logit, which takes the column at its word, and then
@@ -197,20 +131,19 @@ class KnownFeatures:
 
     Args:
         column: the column of the data set with the pass rates, numbers in [0, 1] or None.
-        others: further features; None uses the known rate alone.
+        others: further features.
     """
 
     knows = True
 
-    def __init__(self, column: str, others: Features | None) -> None:
-        self.column, self.others = column, others
-        self.lasting = others is None or others.lasting
-        self.needs_policy = others is not None and others.needs_policy
-        self.has_others = False
+    def __init__(self, column: str, others: Sequence[Features] = ()) -> None:
+        super().__init__(others)
+        self.column = column
 
     def bind(self, table: PromptTable) -> bool:
         """Read the column."""
-        self.has_others = self.others is not None and self.others.bind(table)
+        super().bind(table)
+        self.blocks = [*self.blocks, 1]
         if table.rows is None:
             raise ConfigError(f"known={self.column} is a column: give the curriculum a `PromptSet` with rows")
         rates = table.column_of_rows(self.column)
@@ -228,38 +161,27 @@ class KnownFeatures:
         self.logit_N = np.nan_to_num(logit_N, nan=float(np.nanmean(logit_N)))
         return True
 
-    def attach(self, policy: Policy) -> None:
-        if self.others is not None:
-            self.others.attach(policy)
-
-    def blocks(self, width: int) -> Sequence[int]:
-        return (*(self.others.blocks(width - 1) if self.others and self.has_others else ()), 1)
-
-    def means(self, width: int) -> np.ndarray:
+    @property
+    def means(self) -> np.ndarray:
         """Prior means of the weights, float64 (D,): 1 for the known rate, 0 for the others."""
+        width = sum(self.blocks)
         return np.eye(1, width, width - 1)[0]
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
         known_P1 = self.logit_N[prompts][:, None]
-        if self.others is None or not self.has_others:
-            return known_P1
-        return np.concatenate([self.others.of(prompts), known_P1], axis=1)
+        return np.concatenate([*(features.of(prompts) for features in self.parts), known_P1], axis=1)
 
 
-FEATURES: dict[str, type[Features]] = {
-    "text": TextFeatures,
-    "hidden": HiddenFeatures,
-    "entropy": EntropyFeatures,
-}
+FEATURES: dict[str, type[Features]] = {"text": TextFeatures, "entropy": EntropyFeatures}
 
 
-def features_of(name: str) -> Features:
-    """The features of this name, or of several joined by "+"."""
-    names = name.split("+")
-    if not set(names) <= FEATURES.keys() or len(set(names)) < len(names):
-        raise ConfigError(f"features are {', '.join(FEATURES)}, or several of them joined by +, not {name!r}")
-    parts = [FEATURES[part]() for part in names]
-    return parts[0] if len(parts) == 1 else JoinedFeatures(parts)
+def features_of(names: str, known: str | None = None) -> Features:
+    """The features of these names, joined by "+", and a column of known pass rates."""
+    parts = names.split("+")
+    if not set(parts) <= FEATURES.keys() or len(set(parts)) < len(parts):
+        raise ConfigError(f"features are {', '.join(FEATURES)}, or both joined by +, not {names!r}")
+    features = [FEATURES[name]() for name in parts]
+    return JoinedFeatures(features) if known is None else KnownFeatures(known, features)
 
 
 def text_features(texts: Sequence[str]) -> np.ndarray:
@@ -276,7 +198,7 @@ def text_features(texts: Sequence[str]) -> np.ndarray:
     raw = [text.encode("utf-8", "replace") for text in texts]
     raw = [text if len(text) <= _LONGEST else _ends(text) for text in raw]
     sizes = np.array([len(text) for text in raw], np.int64)
-    features_PD = np.empty((len(raw), sum(BLOCKS)))
+    features_PD = np.empty((len(raw), sum(TextFeatures.blocks)))
     data = np.frombuffer(b"".join(raw), np.uint8)
     count_texts(data, np.cumsum(sizes), BITS, _RAMP, _LOGS, features_PD)
     return features_PD

@@ -15,20 +15,19 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_prompt_numbers, check_state
+from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import Policy, PolicyUse
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.features import Features, KnownFeatures, features_of
 from curro.methods.prediction.logistic_regression import LogisticRegression
-from curro.methods.prediction.posterior import FadedPosterior, prior_rows
-from curro.methods.prediction.quality import Calibration
+from curro.methods.prediction.posterior import NARROW, WIDE, FadedPosterior
 
 PRIOR_ROLLOUTS = 4.0
-"""How many rollouts the prior of a prompt's features counts as."""
+"""How many rollouts the prior of a prompt's features counts as before the variance within groups is known."""
 WINDOW, REFIT = 512, 4
-"""The regression is fitted to the latest WINDOW groups, again after every REFIT new ones."""
-_PARTS = ("regression", "calibration", "surprises")
+"""The regressions are fitted to the latest WINDOW groups, again after every REFIT new ones."""
 
 
 class BetaPosterior(Predictor):
@@ -67,9 +66,7 @@ class BetaPosterior(Predictor):
         if known is not None:
             self.needs_second_visits = False
         self.posterior: FadedPosterior = (
-            FadedPosterior(half_life)
-            if known is None
-            else FeaturePosterior(half_life, KnownFeatures(known, None))
+            FadedPosterior(half_life) if known is None else FeaturePosterior(half_life, KnownFeatures(known))
         )
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -77,14 +74,9 @@ class BetaPosterior(Predictor):
         self.posterior.bind(table)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        return self._informativeness(prompts, step)[0]
-
-    def _informativeness(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Predicted variances (P,) in squared reward ranges, and the share (P,) of the evidence that still
-        counts."""
         self.posterior.learn()
         if self.thompson:
-            return self.posterior.draw(prompts, step, self.rng)
+            return self.posterior.draw(prompts, step, self.rng)[0]
         return self.posterior.expected(prompts, step)
 
     def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
@@ -116,12 +108,10 @@ class Frontier(BetaPosterior):
     Args:
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: of the evidence, in training steps; None: learnt.
-        rest: multiply the informativeness by the share of a prompt's own evidence that has faded, so that a
-            prompt that was just rolled out is not chosen again at once.
+        prior_rollouts: how many rollouts the prior of every prompt counts as; None: learnt from the features.
         known: a column of the data set with pass rates known before training (`KnownFeatures`).
-        features: "text"; "hidden", the policy's hidden state of the prompt; "entropy", how sure the policy is
-            of its first two tokens (`EntropyFeatures`); or several joined by "+". A host has to lend the
-            policy for the latter two.
+        features: "text"; "entropy", how sure the policy is of its first two tokens (`EntropyFeatures`), for
+            which a host has to lend the policy; or "text+entropy".
     """
 
     needs_second_visits = False
@@ -131,155 +121,159 @@ class Frontier(BetaPosterior):
         *,
         thompson: bool = False,
         half_life: float | None = None,
-        rest: bool = False,
+        prior_rollouts: float | None = None,
         features: str = "text",
         known: str | None = None,
     ) -> None:
         super().__init__(thompson=thompson)
-        seen = features_of(features)
-        if known is not None:
-            seen = KnownFeatures(known, seen)
-        if seen.needs_policy:
+        read = features_of(features, known)
+        if read.needs_policy:
             self.policy_use = PolicyUse.ASKED | PolicyUse.WEIGHTS
-        self.posterior = FeaturePosterior(half_life, seen)
-        self.rest = rest
+        self.posterior = FeaturePosterior(half_life, read, prior_rollouts)
 
     def attach(self, policy: Policy) -> None:
         super().attach(policy)
         if isinstance(self.posterior, FeaturePosterior):
             self.posterior.features.attach(policy)
 
-    def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        value, kept = self._informativeness(prompts, step)
-        return value * (1 - kept) if self.rest else value
-
 
 class FeaturePosterior(FadedPosterior):
-    """A `FadedPosterior` whose prior differs from prompt to prompt:
+    """A `FadedPosterior` with a prior Beta(k mu, k (1 - mu)) for each prompt, which its features tell:
 
-        mu = the success rate that a logistic regression on the prompt's features predicts
-        k  = 4 rollouts
+        mu = the success rate that a logistic regression predicts
+        v  = the variance of the rewards within a group that a second one predicts, at most 1/4
         t  = f mu (1 - mu),    f = t_0 / (mu_0 (1 - mu_0)) of the prior of all prompts; f = 1 for 0/1 rewards
+        k  = v / (t - v), in [0.05, 50]
 
-    The regression is fitted to the means of the latest 512 groups. A group of G rollouts, the r-th latest,
-    counts as (1 - r / 512) G / (1 + (G - 1) / (k + 1)) trials, because rollouts of one prompt are correlated.
+    For 0/1 rewards v = E[p(1-p)] = k / (k + 1) mu (1 - mu), so k follows from mu and v. Prompts that look
+    alike and of which half are always solved and half never have mu = 1/2, v = 0 and a small k: none is
+    worth a group, and one group says what its prompt is. Where such prompts are solved half of the time, v
+    is near 1/4 and k large.
+
+    Both regressions are fitted to the latest 512 groups. For mu the r-th latest, of G rollouts, counts as
+    (1 - r / 512) G / (1 + (G - 1) / 5) trials, because rollouts of one prompt are correlated. The second one
+    is fitted to four times the unbiased variance s G / (G - 1), with the weight 1 - r / 512. Beside the
+    features it reads the logit of 3.2 mu (1 - mu), four times the variance for k = 4. That logit has the
+    prior weight 1, so that the second regression learns only where mu does not tell the variance.
 
     The prior is that of `FadedPosterior` where the table holds no features, and until the first fit, after 4
     groups. Features that predict something before any fit (`Features.knows`) make the prior from the first
-    choice on. Features that do not last are computed again at every fit, for all 512 groups, since those of
-    an earlier policy no longer hold.
-
-    The expected informativeness is corrected by what the groups before turned out to be (`Calibration`).
+    choice on, with k = 4.
 
     Args:
         half_life: H in training steps; None: it is learnt.
-        features: what the regression reads of a prompt.
+        features: what the regressions read of a prompt.
+        prior_rollouts: k of all prompts, above 0; None: that of the second regression, which is left out
+            otherwise.
     """
 
-    def __init__(self, half_life: float | None, features: Features) -> None:
+    def __init__(
+        self, half_life: float | None, features: Features, prior_rollouts: float | None = None
+    ) -> None:
         super().__init__(half_life)
-        self.features = features
+        if prior_rollouts is not None and not prior_rollouts > 0:
+            raise ConfigError(f"prior_rollouts is a number of rollouts above 0, not {prior_rollouts}")
+        self.features, self.prior_rollouts = features, prior_rollouts
 
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
         self.has_features = self.features.bind(table)
-        self.regression: LogisticRegression | None = None
-        self.recent = np.empty((3, 0))
-        self.lasting: LatestRows | None = None
+        self.regressions: tuple[LogisticRegression, LogisticRegression] | None = None
+        # of each group: prompt, size, mean and variance
+        self.recent = np.empty((4, 0))
+        self.rows: LatestRows | None = None
         self.new = 0
-        self.calibration = Calibration()
+        self.is_fitted = False
 
     def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
-        if not len(prompts) or (self.regression is None and not self.features.knows):
+        if not len(prompts) or not (self.is_fitted or self.features.knows):
             return self.prior
-        features = self.features.of(prompts)
-        if self.regression is None:
-            self.regression = self._new_regression(features.shape[1])
-        return self._prior_from_features(features)
+        return self._prior_from_features(self.features.of(prompts))
 
-    def _new_regression(self, width: int) -> LogisticRegression:
-        return LogisticRegression(self.features.blocks(width), self.features.means(width))
+    def _regressions(self) -> tuple[LogisticRegression, LogisticRegression]:
+        """The regressions of means and of variances."""
+        if self.regressions is None:
+            blocks, width = self.features.blocks, sum(self.features.blocks)
+            means = LogisticRegression(blocks, self.features.means)
+            self.regressions = means, LogisticRegression((*blocks, 1), np.eye(1, width + 1, width)[0])
+        return self.regressions
 
-    def _prior_from_features(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """The prior of the prompts with these features: means (P,), variances of one reward (P,), k."""
-        assert self.regression is not None
+    def _prior_from_features(self, features_PD: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The prior of the prompts with these features: means, variances of one reward and k, (P,) each."""
+        means, variances = self._regressions()
         mu, t, _ = self.prior
         span = self.high - self.low
         rate = np.clip((mu - self.low) / span, 1e-6, 1 - 1e-6)
-        predicted_P = np.clip(self.regression.predict(features), 1e-4, 1 - 1e-4)
-        return (
-            self.low + span * predicted_P,
-            t * predicted_P * (1 - predicted_P) / (rate * (1 - rate)),
-            PRIOR_ROLLOUTS,
-        )
-
-    def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        expected, kept = super().expected(prompts, step)
-        return self.calibration(expected), kept
+        predicted_P = np.clip(means.predict(features_PD), 1e-4, 1 - 1e-4)
+        t_P = t * predicted_P * (1 - predicted_P) / (rate * (1 - rate))
+        k_P = np.full(len(features_PD), self.prior_rollouts or PRIOR_ROLLOUTS)
+        if self.is_fitted and self.prior_rollouts is None:
+            v_P = span**2 / 4 * variances.predict(_with_variance(features_PD, predicted_P))
+            # v / t = k / (k + 1)
+            share_P = np.clip(v_P / t_P, NARROW / (NARROW + 1), WIDE / (WIDE + 1))
+            k_P = share_P / (1 - share_P)
+        return self.low + span * predicted_P, t_P, k_P
 
     def _learn_more(
-        self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
+        self, prompts: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> None:
         if not self.has_features or not len(prompts):
             return
-        features = self.features.of(prompts)
-        if self.regression is not None:
-            prior = prior_rows(*self._prior_from_features(features))
-            self._calibrate(self._mix(prior, prompts, age), size, variance)
-        self.recent = np.concatenate([self.recent, [prompts, size, mean]], axis=1)[:, -WINDOW:]
-        if self.features.lasting:
-            self._keep(features)
+        self.recent = np.concatenate([self.recent, [prompts, size, mean, variance]], axis=1)[:, -WINDOW:]
+        self._keep(self.features.of(prompts))
         self.new += len(prompts)
         if self.new >= REFIT:
             self._fit()
 
-    def _keep(self, features: np.ndarray) -> None:
-        if self.lasting is None:
-            self.lasting = LatestRows(WINDOW, features.shape[1])
-        self.lasting.add(features)
-
-    def _calibrate(self, believed: np.ndarray, size: np.ndarray, variance: np.ndarray) -> None:
-        concentration, _, variance_of_one, _ = believed
-        several = size > 1
-        predicted_P = variance_of_one * concentration / (concentration + 1)
-        self.calibration.learn(predicted_P[several], (variance * size / np.maximum(size - 1, 1))[several])
+    def _keep(self, features_PD: np.ndarray) -> None:
+        if self.rows is None:
+            self.rows = LatestRows(WINDOW, features_PD.shape[1])
+        self.rows.add(features_PD)
 
     def _fit(self) -> None:
-        prompts_K, size_K, mean_K = self.recent
-        rate_K = np.clip((mean_K - self.low) / (self.high - self.low), 0, 1)
-        lasting = self.lasting
-        features = self.features.of(prompts_K.astype(np.int64)) if lasting is None else lasting.rows
-        if self.regression is None:
-            self.regression = self._new_regression(features.shape[1])
-        self.regression.fit(features, rate_K, self._trials(size_K))
-        self.new = 0
-
-    def _trials(self, size_K: np.ndarray) -> np.ndarray:
-        """How many independent trials the latest groups of so many rollouts count as, the last one latest."""
+        assert self.rows is not None
+        _, size_K, mean_K, variance_K = self.recent
+        span, features_KD = self.high - self.low, self.rows.rows
         latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
-        return latest_K * size_K / (1 + (size_K - 1) / (PRIOR_ROLLOUTS + 1))
+        means, variances = self._regressions()
+        trials_K = latest_K * size_K / (1 + (size_K - 1) / (PRIOR_ROLLOUTS + 1))
+        means.fit(features_KD, np.clip((mean_K - self.low) / span, 0, 1), trials_K)
+        weight_K = np.where(size_K > 1, latest_K, 0.0)
+        if weight_K.any() and self.prior_rollouts is None:
+            unbiased_K = variance_K * size_K / np.maximum(size_K - 1, 1)
+            read_KE = _with_variance(features_KD, means.predict(features_KD))
+            variances.fit(read_KE, np.clip(4 * unbiased_K / span**2, 0, 1), weight_K)
+        self.new, self.is_fitted = 0, True
 
     def state_dict(self) -> dict[str, Any]:
-        fitted = {} if self.regression is None else {"regression": self.regression.state_dict()}
-        fitted["calibration"] = self.calibration.state_dict()
-        return super().state_dict() | {"recent": self.recent.copy(), "new": self.new} | fitted
+        fitted = {"recent": self.recent.copy(), "new": self.new, "is_fitted": self.is_fitted}
+        if self.regressions is not None:
+            names = ("means", "variances")
+            states = (regression.state_dict() for regression in self.regressions)
+            fitted |= dict(zip(names, states, strict=True))
+        return super().state_dict() | fitted
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})
-        self.calibration.load_state_dict(state["calibration"])
+        parts = ("means", "variances")
+        super().load_state_dict({name: value for name, value in state.items() if name not in parts})
         recent = state["recent"]
-        are_groups = len(recent) == 3 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
+        are_groups = len(recent) == 4 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
         check_state(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
         check_prompt_numbers(recent[0], self.table.size, "posterior/recent")
-        self.regression = None
-        if "surprises" in state:  # of version 0.2.0, which had other features: fitted at the next group
-            self.new = REFIT
-        elif "regression" in state:
-            self.regression = self._new_regression(len(state["regression"]["weight"]))
-            self.regression.load_state_dict(state["regression"])
-        self.lasting = None
-        if self.features.lasting and self.recent.shape[1]:
-            self._keep(self.features.of(self.recent[0].astype(np.int64)))
+        self.regressions = self.rows = None
+        if parts[0] in state:
+            regressions = self._regressions()
+            for name, regression in zip(parts, regressions, strict=True):
+                regression.load_state_dict(state[name])
+        check_state(not self.is_fitted or self.regressions is not None, "posterior/means", "is missing")
+        if recent.shape[1]:
+            self._keep(self.features.of(recent[0].astype(np.int64)))
+
+
+def _with_variance(features_PD: np.ndarray, rate_P: np.ndarray) -> np.ndarray:
+    """Features (P, D + 1), the last one of which is the logit of 3.2 p (1 - p)."""
+    variance_P = np.clip(3.2 * rate_P * (1 - rate_P), 0.004, 0.99)
+    return np.concatenate([features_PD, np.log(variance_P / (1 - variance_P))[:, None]], axis=1)
 
 
 class LatestRows:

@@ -22,7 +22,8 @@ from curro.core.prompts import PromptTable
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
 _WINDOW = 512
-_NARROW, _WIDE = 0.05, 50.0
+NARROW, WIDE = 0.05, 50.0
+"""The prior counts as this many rollouts at least and at most."""
 
 
 class FadedPosterior:
@@ -87,11 +88,11 @@ class FadedPosterior:
     def prior(self) -> tuple[float, float, float]:
         """The prior of all prompts: its mean mu, the variance t of one reward, and its concentration k."""
         total = max(self.prior_square - self.prior_mean**2, 1e-9 * (self.high - self.low) ** 2)
-        between = max(total - self.prior_within, total / (1 + _WIDE))
+        between = max(total - self.prior_within, total / (1 + WIDE))
         return (
             float(self.prior_mean),
             float(total),
-            min(max(float(self.prior_within / between), _NARROW), _WIDE),
+            min(max(float(self.prior_within / between), NARROW), WIDE),
         )
 
     def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
@@ -106,10 +107,7 @@ class FadedPosterior:
         """
         age = np.empty(len(prompts))
         ages(self.table["last_step"], prompts, step, age)
-        return self._mix(prior_rows(*self.prior_of(prompts)), prompts, age)
-
-    def _mix(self, prior: np.ndarray, prompts: np.ndarray, age: np.ndarray) -> np.ndarray:
-        mixed = np.empty((4, len(prompts)))
+        prior, mixed = prior_rows(*self.prior_of(prompts)), np.empty((4, len(prompts)))
         mix(prior, self.count, self.mean, self.variance, prompts, age, self.half_life, mixed)
         return mixed
 
@@ -141,13 +139,10 @@ class FadedPosterior:
         rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
         return rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance, kept
 
-    def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """The expected informativeness (P,) of each prompt at this step, in squared reward ranges.
-
-        Returns also the share (P,) of the prompt's evidence that still counts, 0 where there is none.
-        """
-        concentration, _, variance, kept = self.combine(prompts, step)
-        return variance * concentration / (concentration + 1), kept
+    def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        """The expected informativeness (P,) of each prompt at this step, in squared reward ranges."""
+        concentration, _, variance, _ = self.combine(prompts, step)
+        return variance * concentration / (concentration + 1)
 
     def observe(self, outcome: Groups) -> None:
         """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
@@ -178,7 +173,7 @@ class FadedPosterior:
         seen = self.count[prompts] > 0
         if seen.any():
             self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
-        self._learn_more(prompts, age, size, mean, variance)
+        self._learn_more(prompts, size, mean, variance)
         old = self._evidence_before(prompts, age, size)
         several = size > 1
         self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
@@ -211,7 +206,7 @@ class FadedPosterior:
         self.losses += losses / 2
 
     def _learn_more(
-        self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
+        self, prompts: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> None:
         """Hook of a subclass: new groups (P,) by ascending prompt, not yet part of the evidence."""
 

@@ -1,8 +1,4 @@
-"""What was predicted beside what came of it.
-
-`PredictionQuality` measures how well a predictor predicts, by rank correlation and errors over the latest
-groups. `Calibration` corrects predictions by a line that is learnt from the same pairs as groups come in.
-"""
+"""What was predicted beside what came of it: rank correlation and errors over the latest groups."""
 
 from __future__ import annotations
 
@@ -16,15 +12,6 @@ from curro.core.groups import UnlearnedGroups
 
 WINDOW = 512
 """The number of latest groups over which quality is measured."""
-CALIBRATION_WINDOW = 64
-"""Groups that the line remembers: while the policy learns, groups of long ago would mislead it."""
-CALIBRATION_PRIOR = 32
-"""Imaginary groups before the first real one that came out as predicted: half at 0, half at the variance 1/4.
-"""
-
-LEAST_SLOPE = 1e-3
-"""Smallest slope of the calibration line. A flat line would make all predictions equal, and the choice
-random."""
 
 
 class PredictionQuality:
@@ -108,46 +95,3 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
 def _ranks(values: np.ndarray) -> np.ndarray:
     _, rank, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[rank]
-
-
-class Calibration:
-    """A least-squares line from predicted to realised values, in which older groups count less.
-
-    Prompts that are chosen for their high predictions turn out lower on average (the winner's curse), and
-    prompts predicted near 0 turn out higher. Only groups that were chosen show this. The line always rises,
-    so it changes no choice among the predictions of one moment.
-    """
-
-    def __init__(self) -> None:
-        high = 0.25
-        # of 1, x, y, x^2 and x y
-        self.sums = CALIBRATION_PRIOR * np.array([1, high / 2, high / 2, high**2 / 2, high**2 / 2])
-
-    def learn(self, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
-        """Take in groups (P,)."""
-        x, y = predicted_P, realised_P
-        new = np.array([len(x), x.sum(), y.sum(), (x * x).sum(), (x * y).sum()])
-        self.sums = (1 - 1 / CALIBRATION_WINDOW) ** len(x) * self.sums + new
-
-    @property
-    def line(self) -> tuple[float, float]:
-        """The line's value at 0, which is not below 0, and its slope, which is above 0."""
-        x, y, xx, xy = (self.sums[1:] / self.sums[0]).tolist()
-        slope = max((xy - x * y) / max(xx - x * x, 1e-12), LEAST_SLOPE)
-        if slope * x > y:
-            slope = y / max(x, 1e-12)
-        return y - slope * x, slope
-
-    def __call__(self, predicted_P: np.ndarray) -> np.ndarray:
-        """The values (P,) to be expected of prompts with these predictions (P,)."""
-        start, slope = self.line
-        return start + slope * predicted_P
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"sums": self.sums.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        sums = state["sums"]
-        are_sums = sums.shape == self.sums.shape and np.isfinite(sums).all() and sums[0] > 0
-        check_state(are_sums, "calibration/sums", "is not of groups")
-        self.sums = sums.copy()

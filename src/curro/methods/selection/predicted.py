@@ -20,6 +20,7 @@ from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.prediction.quality import PredictionQuality
+from curro.methods.selection.exploration import AdaptiveExploration
 
 
 class Predicted(Selection):
@@ -37,7 +38,8 @@ class Predicted(Selection):
         predictor: a registered predictor, with its options as a dict or as text, or module:Class.
         candidates: m, candidates for each prompt of the batch, from 1; 1 is uniform sampling.
         target: a success rate in (0, 1): the B nearest to it are chosen. None: the highest informativeness.
-        exploration: the share of the batch that is taken from the candidates at random, in [0, 1].
+        exploration: the share of the batch that is drawn uniformly, in [0, 1]; None: `AdaptiveExploration`
+            finds it.
     """
 
     def __init__(
@@ -46,13 +48,13 @@ class Predicted(Selection):
         predictor: str | Mapping[str, Any],
         candidates: int = 4,
         target: float | None = None,
-        exploration: float = 0.0,
+        exploration: float | None = None,
     ) -> None:
         if candidates < 1:
             raise ConfigError(f"candidates is a number from 1, not {candidates}")
         if target is not None and not 0 < target < 1:
             raise ConfigError(f"target is in (0, 1), not {target}")
-        if not 0 <= exploration <= 1:
+        if exploration is not None and not 0 <= exploration <= 1:
             raise ConfigError(f"exploration is in [0, 1], not {exploration}")
         self.candidates, self.target, self.exploration = candidates, target, exploration
         spec = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
@@ -66,6 +68,7 @@ class Predicted(Selection):
         self.policy_use = self.predictor.policy_use
         self.needs_second_visits = self.predictor.needs_second_visits
         self.quality = PredictionQuality()
+        self.adaptive = AdaptiveExploration() if exploration is None else None
         self._attached = False
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -74,6 +77,8 @@ class Predicted(Selection):
         column = "predicted_variance" if self.target is None else "predicted_rate"
         self.expected_N = table.add(column, np.float32, np.nan)
         self.predictor.bind(table, self._stream)
+        if self.adaptive is not None:
+            self.adaptive.bind(table)
 
     def attach(self, policy: Policy) -> None:
         self._attached = True
@@ -93,19 +98,22 @@ class Predicted(Selection):
         else:
             value = self.predictor.success_rate(candidates, step)
             score = -np.abs(value - self.target)
-        explored = int(self.rng.binomial(n, self.exploration)) if self.exploration else 0
-        best = _highest(score, n - explored)
-        chosen = best
-        if explored:
-            # shuffled, because of equal scores the first candidates are among the best
-            others = self.rng.permutation(np.delete(np.arange(len(candidates)), best))[:explored]
-            chosen = np.concatenate([best, others])
+        if self.adaptive is not None:
+            self.adaptive.learn()
+        self._share = self.adaptive.share if self.exploration is None else self.exploration
+        uniform = int(self.rng.binomial(n, self._share)) if self._share else 0
+        # the candidates are in random order, so the first ones are a uniform sample of the free prompts
+        best = uniform + _highest(score[uniform:], n - uniform)
+        chosen = np.concatenate([np.arange(uniform), best])
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
         self.quality.choose(value, value[best])
+        promised = value if self.target is None else value * (1 - value)
+        self._offsets_P = promised[chosen] - promised.mean()
         self.predictor.selected(prompts)
-        self._candidate_count = len(candidates)
-        reasons = np.repeat([Reason.PRIORITY, Reason.EXPLORATION], [n - explored, explored])
+        if self.adaptive is not None:
+            self.adaptive.draw(prompts, uniform)
+        reasons = np.repeat([Reason.EXPLORATION, Reason.PRIORITY], [uniform, n - uniform])
         return Choice.of(prompts, reasons)
 
     def _candidates(self, n: int) -> np.ndarray:
@@ -125,17 +133,14 @@ class Predicted(Selection):
         return kept
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
-        """The best and the other candidates are strata of a uniform sample, the candidates.
+        """Only places of uniform sampling count, by one over the probability with which a place was one."""
+        return np.where(choice.reasons == Reason.EXPLORATION, 1 / max(self._share, 1e-9), np.nan)
 
-        Each of the best stands for itself, and one of k others that were drawn at random for one k-th of all
-        others. Without any, nothing is known of the others, unless there are none.
-        """
-        n, is_explored_P = len(choice.prompts), choice.reasons == Reason.EXPLORATION
-        explored = int(np.count_nonzero(is_explored_P))
-        others = self._candidate_count - n + explored
-        if others and not explored:
-            return np.full(n, np.nan)
-        return np.where(is_explored_P, others / max(explored, 1), 1.0) * n / self._candidate_count
+    def prediction_offsets(self, choice: Choice) -> np.ndarray:
+        # with shares of sources a choice is a part of several: there is no estimate, and these are not read
+        if len(choice.prompts) != len(self._offsets_P) or not np.isfinite(self._offsets_P).all():
+            return np.zeros(len(choice.prompts))
+        return self._offsets_P
 
     def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
         low, high = self.table.reward_range
@@ -146,6 +151,8 @@ class Predicted(Selection):
         )
         expected = self.expected_N[outcome.prompts].astype(np.float64)
         self.quality.observe(outcome.prompts, expected, realised)
+        if self.adaptive is not None:
+            self.adaptive.observe(outcome)
         return self.predictor.observe(outcome)
 
     def release(self, prompts: np.ndarray) -> None:
@@ -158,12 +165,15 @@ class Predicted(Selection):
         return {
             "predictor": self.predictor.state_dict(),
             "quality": self.quality.state_dict(),
+            **({} if self.adaptive is None else {"exploration": self.adaptive.state_dict()}),
             "stream": self._stream.bit_generator.state,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.predictor.load_state_dict(state["predictor"])
         self.quality.load_state_dict(state["quality"])
+        if self.adaptive is not None:
+            self.adaptive.load_state_dict(state["exploration"])
         self._stream.bit_generator.state = state["stream"]
 
 
@@ -181,10 +191,10 @@ def frontier(
     candidates: int = 8,
     thompson: bool = False,
     half_life: float | None = None,
-    rest: bool = False,
+    prior_rollouts: float | None = None,
     features: str = "text",
     known: str | None = None,
-    exploration: float = 0.0,
+    exploration: float | None = None,
 ) -> Predicted:
     """Of many random candidates, the prompts of highest p(1-p), predicted from outcomes and from their text.
 
@@ -194,13 +204,13 @@ def frontier(
 
     Args:
         candidates, exploration: of `Predicted`.
-        thompson, half_life, rest, features, known: of the predictor `Frontier`.
+        thompson, half_life, prior_rollouts, features, known: of the predictor `Frontier`.
     """
     predictor = {
         "name": "frontier",
         "thompson": thompson,
         "half_life": half_life,
-        "rest": rest,
+        "prior_rollouts": prior_rollouts,
         "features": features,
         "known": known,
     }
@@ -214,7 +224,7 @@ def posterior(
     thompson: bool = True,
     half_life: float | None = None,
     known: str | None = None,
-    exploration: float = 0.0,
+    exploration: float | None = None,
 ) -> Predicted:
     """Of many random candidates, the prompts whose success rate, drawn from a posterior, is nearest to 1/2.
 
@@ -257,7 +267,7 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
     )
 
 
-def metis(*, candidates: int = 8, exploration: float = 0.0, **options: Any) -> Predicted:
+def metis(*, candidates: int = 8, exploration: float | None = None, **options: Any) -> Predicted:
     """Of many random candidates, the prompts whose rewards the policy itself expects to vary most.
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.

@@ -52,6 +52,9 @@ class StreamedChoice:
         """Take in a chunk's part of this choice; a whole answer has `message` where a chunk has `delta`."""
         message = part.get("delta", part.get("message"))
         piece = message.get("content") if isinstance(message, Mapping) else part.get("text")
+        if isinstance(piece, list):  # parts, of which those of a thought are not the answer
+            texts = [item.get("text") for item in piece if isinstance(item, Mapping) and "text" in item]
+            piece = "".join(text for text in texts if isinstance(text, str))
         if isinstance(piece, str):
             self.pieces.append(piece)
         for name in ("token_ids", "response_token_ids"):

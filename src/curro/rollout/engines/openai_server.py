@@ -184,6 +184,9 @@ class OpenAIEngine:
         body = self._body(prompt, capabilities.fields)
         sizes = [n] if capabilities.several else [1] * n
         answers = await _together([self.server.ask(body, size, size) for size in sizes if size])
+        if sizes[0] > 1 and (failure := answers[0][1]) and failure.refused and not answers[0][0]:
+            sizes = [1] * n  # it gave two to the first request, and gives no more than some number
+            answers = await _together([self.server.ask(body, 1, 1) for _ in sizes])
         rollouts: list[Rollout] = []
         for size, (choices, failure) in zip(sizes, answers, strict=True):
             failed = Rollout("", error=failure.reason if failure else "")
@@ -229,9 +232,11 @@ class OpenAIEngine:
         without_stream: dict[str, Any] = {}
         while remaining:
             fields = remaining[0] | without_stream
-            choices, failure = await self.server.ask(
-                self._body(prompt, fields) | {"max_tokens": 1}, needed=1, n=1 if is_greedy else 2
-            )
+            body = self._body(prompt, fields) | {"max_tokens": 1}
+            for several in (1,) if is_greedy else (2, 1):  # some servers refuse a request for two
+                choices, failure = await self.server.ask(body, needed=1, n=several)
+                if choices:
+                    break
             if choices and _PROBE in choices[0].text:
                 raise EngineError(
                     f"the server at {self.server.url} repeats the conversation in its answers: use plain "

@@ -1,4 +1,4 @@
-"""Judge a run: what is wrong with it and what to do, how it stands against uniform sampling, what it cost."""
+"""Judge a run: how it stands against uniform sampling, what is wrong with it, and what to do."""
 
 from __future__ import annotations
 
@@ -299,80 +299,6 @@ def _uniform_share(history: History) -> tuple[float, float, float]:
     names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
     share, low, high = (history.last(name) for name in names)
     return share, low, high
-
-
-def rollouts_of_groups(history: History) -> np.ndarray | None:
-    """Rollouts of each group (F,), from the groups' lines or else the run's own setting; None if unknown."""
-    groups = history.groups
-    size = history.setting("rollouts_per_prompt")
-    if not len(groups.prompt) or (np.isnan(groups.rollouts).all() and not size):
-        return None
-    return np.where(np.isnan(groups.rollouts), size or 0, groups.rollouts)
-
-
-@dataclass(frozen=True)
-class Worth:
-    """The rollouts of a run, and those that uniform sampling would have needed for the same signal.
-
-    A group i of n_i rollouts has a signal (s_i = 1) where its rewards vary. With u_i, the share of groups
-    with a signal that uniform sampling would have had at its step by the estimate of that step
-    (`curro.core.meters.UniformMeter`),
-
-        needed = sum over i of s_i n_i / u_i
-
-    The interval takes the ends of every estimate's 95% interval in place of u_i. It is wide, because the
-    estimates of neighbouring steps share most of their groups.
-
-    Attributes:
-        spent: rollouts of all groups, including those without a reward.
-        with_signal: rollouts of groups with a signal.
-        needed, low, high: the estimate and its interval; NaN where nothing is known of uniform sampling, and
-            infinite where its share may be 0.
-    """
-
-    spent: float
-    with_signal: float
-    needed: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, history: History) -> Worth | None:
-        """Count what a run was worth; None without finished groups, or for groups of unknown size."""
-        sizes = rollouts_of_groups(history)
-        if sizes is None or not sizes.sum():
-            return None
-        has_signal = (history.groups.state == LEARNABLE) & (sizes > 0)
-        useful, needed = sizes[has_signal], {}
-        for end in ("", "_low", "_high"):
-            at, share = history.series(f"signal/uniform_share{end}")
-            latest = np.searchsorted(at, history.groups.step[has_signal], side="right") - 1
-            with np.errstate(divide="ignore", over="ignore"):
-                needed[end] = float((useful / share[np.maximum(latest, 0)]).sum()) if len(at) else np.nan
-        unscored = np.nansum(history.generated["rollouts"]) - np.nansum(history.groups.rollouts)
-        # uniform sampling needs most where it would find least
-        return cls(
-            float(sizes.sum() + unscored), float(useful.sum()), needed[""], needed["_high"], needed["_low"]
-        )
-
-    def describe(self) -> str:
-        """Say it in a sentence or two."""
-        share = self.with_signal / self.spent
-        useful = f"{self.with_signal:,.0f} of {self.spent:,.0f} rollouts ({share:.0%})"
-        sentence = f"{useful} were in groups with a signal."
-        if np.isnan(self.needed):
-            return f"{sentence} How many uniform sampling would have needed for as many is not known."
-        if np.isinf(self.needed):
-            return f"{sentence} By its estimate, uniform sampling would have found none."
-        most = f"to {self.high:,.0f}" if np.isfinite(self.high) else "or more"
-        gain = self.needed - self.spent
-        verdict = f"the choice of prompts {'saved' if gain > 0 else 'cost'} about {abs(gain):,.0f} rollouts"
-        if self.low <= self.spent <= self.high:
-            verdict = "the estimate does not tell it from what was spent"
-        return (
-            f"{sentence} Uniform sampling would have needed an estimated {self.needed:,.0f} "
-            f"({self.low:,.0f} {most}) for as many: {verdict}."
-        )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -40,7 +41,7 @@ _VARIABLES = {
     GRID: "var(--grid)",
 }
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "curro", "font.size": 8.0,
     "font.family": "sans-serif", "text.color": SOFT, "axes.edgecolor": GRID, "axes.labelcolor": SOFT,
     "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "axes.grid": True,
@@ -52,8 +53,8 @@ _STYLE = {
 WIDTH, HEIGHT, LEGEND_ROW = 4.6, 2.35, 0.17
 """Inches; a page scales the picture to its column."""
 
-SPANS, POINTS = 60, 300
-"""The most spans of a stack, and the most points of a line."""
+POINTS, MARKED = 300, 60
+"""The most points of a line, and of one whose points are marked."""
 
 MOST_SOURCES = 6
 """Sources that a figure shows by name; the others are drawn together."""
@@ -116,24 +117,19 @@ def outcomes(history: History) -> Picture | None:
     groups = history.groups
     if not len(groups.prompt):
         return None
+    spans = Spans.of(groups.step)
     kinds = {
         "mixed: these teach": (LEARNABLE, BLUE),
         "all right": (SOLVED, GREEN),
         "all wrong": (UNSOLVED, RED),
     }
-    edges, bins = time_bins(groups.step, SPANS)
-    axes = _axes()
-    layers = {
-        name: (_shares(bins, groups.state == state, len(edges) - 1), c) for name, (state, c) in kinds.items()
-    }
-    _stack(axes, edges, layers)
+    layers = {name: (spans.share(groups.state == state), colour) for name, (state, colour) in kinds.items()}
     caption = "A group whose rollouts all have the same reward gives no gradient."
-    x, share = history.series("signal/uniform_share")
-    if len(x):
-        axes.plot(*thin(x, share), color=INK, linestyle="--", label="mixed, uniform sampling (est.)")
+    estimate = history.series("signal/uniform_share")
+    if len(estimate[0]):
         caption += " Where blue ends above the dashed line, the curriculum finds more than uniform sampling."
-    axes.set_ylim(0, 1)
-    return _picture("outcomes", "What the chosen prompts gave", axes, caption, y_label="share of groups")
+    title = "What the chosen prompts gave"
+    return _stack("outcomes", title, spans.edges, layers, caption, "share of groups", estimate)
 
 
 def reward(history: History) -> Picture | None:
@@ -155,15 +151,16 @@ def chosen_rates(history: History) -> Picture | None:
     groups = history.groups
     if not len(groups.prompt):
         return None
-    edges, bins = time_bins(groups.step, 40)
+    spans = Spans.of(groups.step, 40)
     inside = np.clip(np.round(groups.rate * 8), 1, 7).astype(np.int64)
     eighths = np.where(groups.state == LEARNABLE, inside, np.where(groups.state == SOLVED, 8, 0))
-    count = np.bincount(bins * 9 + eighths, minlength=9 * (len(edges) - 1)).reshape(-1, 9)
-    share = (count / np.maximum(count.sum(axis=1, keepdims=True), 1)).T
+    share = np.array([spans.share(eighths == i) for i in range(9)])
     axes = _axes()
     blues = LinearSegmentedColormap.from_list("blues", [(*_rgb(BLUE), 0.0), (*_rgb(BLUE), 1.0)])
     shown = np.ma.masked_equal(share, 0)
-    axes.pcolormesh(edges, (np.arange(10) - 0.5) / 8, np.sqrt(shown), cmap=blues, vmin=0, vmax=1, linewidth=0)
+    axes.pcolormesh(
+        spans.edges, (np.arange(10) - 0.5) / 8, np.sqrt(shown), cmap=blues, vmin=0, vmax=1, linewidth=0
+    )
     axes.grid(visible=False)
     caption = "The stronger the colour, the larger the share of groups. 0 and 1 are groups without a signal."
     return _picture("chosen-rates", "Difficulty of the chosen prompts", axes, caption, y_label="success rate")
@@ -174,21 +171,21 @@ def known_states(history: History) -> Picture | None:
     groups = history.groups
     if not len(groups.prompt):
         return None
-    edges, bins = time_bins(groups.step, SPANS)
-    spans = len(edges) - 1
-    came = np.bincount(bins * 3 + groups.state, minlength=3 * spans)
-    again = groups.earlier >= 0
-    left = np.bincount(bins[again] * 3 + groups.state[groups.earlier[again]], minlength=3 * spans)
-    seen = np.cumsum((came - left).reshape(spans, 3), axis=0) / max(history.prompts, 1)
+    spans, again = Spans.of(groups.step), groups.earlier >= 0
+    before = np.where(again, groups.state[groups.earlier], -1)
+    seen = {
+        state: np.cumsum(spans.sum(groups.state == state) - spans.sum(before == state))
+        / max(history.prompts, 1)
+        for state in (LEARNABLE, SOLVED, UNSOLVED)
+    }
     layers = {
-        "mixed": (seen[:, LEARNABLE], BLUE), "all right": (seen[:, SOLVED], GREEN),
-        "all wrong": (seen[:, UNSOLVED], RED), "not seen yet": (1 - seen.sum(axis=1), GRID),
+        "mixed": (seen[LEARNABLE], BLUE), "all right": (seen[SOLVED], GREEN),
+        "all wrong": (seen[UNSOLVED], RED),
+        "not seen yet": (1 - np.sum(list(seen.values()), axis=0), GRID),
     }  # fmt: skip
-    axes = _axes()
-    _stack(axes, edges, layers)
-    axes.set_ylim(0, 1)
     caption = f"Each of {history.prompts:,} prompts by its latest group."
-    return _picture("known-states", "What prompts are known to be", axes, caption, y_label="share of prompts")
+    title = "What prompts are known to be"
+    return _stack("known-states", title, spans.edges, layers, caption, "share of prompts")
 
 
 def drawn_sources(history: History) -> Picture | None:
@@ -196,15 +193,11 @@ def drawn_sources(history: History) -> Picture | None:
     groups = history.groups
     if len(groups.sources) < 2:
         return None
-    edges, bins = time_bins(groups.step, SPANS)
-    layers = {
-        name: (_shares(bins, rows, len(edges) - 1), COLOURS[i])
-        for i, (name, rows) in enumerate(_by_source(groups))
-    }
-    axes = _axes()
-    _stack(axes, edges, layers)
-    axes.set_ylim(0, 1)
-    return _picture("drawn-sources", "Sources of the chosen prompts", axes, "", y_label="share of groups")
+    spans = Spans.of(groups.step)
+    layers = {name: (spans.share(rows), COLOURS[i]) for i, (name, rows) in enumerate(_by_source(groups))}
+    return _stack(
+        "drawn-sources", "Sources of the chosen prompts", spans.edges, layers, "", "share of groups"
+    )
 
 
 def source_rates(history: History) -> Picture | None:
@@ -212,12 +205,10 @@ def source_rates(history: History) -> Picture | None:
     groups = history.groups
     if len(groups.sources) < 2:
         return None
-    edges, bins = time_bins(groups.step, SPANS)
-    curves = {}
+    spans, curves = Spans.of(groups.step), {}
     for name, rows in _by_source(groups):
-        count = np.bincount(bins[rows], minlength=len(edges) - 1)
-        total = np.bincount(bins[rows], groups.rate[rows], len(edges) - 1)
-        curves[name] = (edges[:-1] + edges[1:])[count > 0] / 2, total[count > 0] / count[count > 0]
+        count, total = spans.sum(rows), spans.sum(np.where(rows, groups.rate, 0))
+        curves[name] = spans.middle[count > 0], total[count > 0] / count[count > 0]
     caption = "A source that stays at 0 is too hard, or the reward does not read its format."
     return lines("source-rates", "Success rates by source", curves, caption)
 
@@ -228,18 +219,17 @@ def lengths(history: History) -> Picture | None:
     known = np.isfinite(groups.tokens) & (groups.rollouts > 0)
     if not known.any():
         return None
-    edges, bins = time_bins(groups.step[known], SPANS)
+    spans = Spans.of(groups.step[known])
     rollouts, tokens, cut = (
-        np.bincount(bins, np.nan_to_num(values[known]), len(edges) - 1)
-        for values in (groups.rollouts, groups.tokens, groups.cut)
+        spans.sum(np.nan_to_num(values[known])) for values in (groups.rollouts, groups.tokens, groups.cut)
     )
-    spans = rollouts > 0
-    x = (edges[:-1] + edges[1:])[spans] / 2
+    there = rollouts > 0
+    x, length, share = spans.middle[there], tokens[there] / rollouts[there], cut[there] / rollouts[there]
     axes = _axes()
-    axes.plot(x, tokens[spans] / rollouts[spans], color=BLUE, label="tokens of a completion")
+    axes.plot(x, length, color=BLUE, label="tokens of a completion")
     right = axes.twinx()
-    right.plot(x, cut[spans] / rollouts[spans], color=RED, linestyle="--")
-    right.set(ylim=(0, max(0.1, 1.1 * float((cut[spans] / rollouts[spans]).max()))))
+    right.plot(x, share, color=RED, linestyle="--")
+    right.set(ylim=(0, max(0.1, 1.1 * float(share.max()))))
     right.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     right.grid(visible=False)
     axes.plot([], [], color=RED, linestyle="--", label="cut at the limit (right)")
@@ -253,13 +243,10 @@ def fill(history: History) -> Picture | None:
     groups = history.groups
     if groups.admitted.all():
         return None
-    edges, bins = time_bins(groups.step, SPANS)
-    total = np.bincount(bins, minlength=len(edges) - 1)
-    admitted = np.bincount(bins, groups.admitted, len(edges) - 1)
-    spans = admitted > 0
-    x = (edges[:-1] + edges[1:])[spans] / 2
+    spans = Spans.of(groups.step)
+    total, admitted = spans.sum(np.ones(len(groups.step))), spans.sum(groups.admitted)
     axes = _axes()
-    axes.plot(x, total[spans] / admitted[spans], color=BLUE)
+    axes.plot(spans.middle[admitted > 0], total[admitted > 0] / admitted[admitted > 0], color=BLUE)
     axes.set_ylim(bottom=0)
     caption = f"The gate rejected {1 - groups.admitted.mean():.0%} of all groups; others took their places."
     return _picture("fill", "Groups rolled out for one admitted", axes, caption)
@@ -318,7 +305,7 @@ def lines(
         for i, (label, curve) in enumerate(drawn.items()):
             colour = COLOURS[i % len(COLOURS)]
             x, y = (curve.x, curve.middle) if isinstance(curve, Band) else curve
-            few = marked and len(x) <= SPANS
+            few = marked and len(x) <= MARKED
             axes.plot(
                 *thin(x, y), color=colour, linestyle=DASHES[i % 4], marker="osD^"[i % 4] if few else None,
                 markersize=3, label=_label(label) if len(drawn) > 1 else None,
@@ -345,11 +332,39 @@ def trailing_mean(y: np.ndarray, window: int = 10) -> np.ndarray:
     return (total[end] - total[start]) / (end - start)
 
 
-def time_bins(step: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cut training into at most `most` spans of whole steps: their edges, and the span of each step."""
-    width = -(-(step.max() - step.min() + 1) // most)
-    bins = (step - step.min()) // width
-    return step.min() - 0.5 + width * np.arange(bins.max() + 2), bins
+@dataclass(frozen=True)
+class Spans:
+    """Training cut into spans of whole steps.
+
+    Attributes:
+        edges: float64 (K + 1,).
+        place: int64 (F,), the span of each group.
+    """
+
+    edges: np.ndarray
+    place: np.ndarray
+
+    @classmethod
+    def of(cls, step_F: np.ndarray, most: int = 60) -> Spans:
+        """Cut at most `most` spans."""
+        width = -(-(step_F.max() - step_F.min() + 1) // most)
+        place = (step_F - step_F.min()) // width
+        return cls(step_F.min() - 0.5 + width * np.arange(place.max() + 2), place)
+
+    @property
+    def middle(self) -> np.ndarray:
+        """The middle of each span, float64 (K,)."""
+        return (self.edges[:-1] + self.edges[1:]) / 2
+
+    def sum(self, values_F: np.ndarray) -> np.ndarray:
+        """Add up the values of each span's groups, float64 (K,)."""
+        return np.bincount(self.place, values_F, len(self.edges) - 1)
+
+    def share(self, rows_F: np.ndarray) -> np.ndarray:
+        """The share of these groups in each span; a span without groups repeats the one before."""
+        total = np.bincount(self.place, minlength=len(self.edges) - 1)
+        known = np.maximum.accumulate(np.where(total > 0, np.arange(len(total)), 0))
+        return (self.sum(rows_F) / np.maximum(total, 1))[known]
 
 
 def _by_source(groups: GroupColumns) -> Iterator[tuple[str, np.ndarray]]:
@@ -362,20 +377,20 @@ def _by_source(groups: GroupColumns) -> Iterator[tuple[str, np.ndarray]]:
         yield "others", rest
 
 
-def _shares(bins: np.ndarray, rows: np.ndarray, spans: int) -> np.ndarray:
-    """The share of these groups in each span; a span without groups repeats the one before."""
-    total = np.bincount(bins, minlength=spans)
-    known = np.maximum.accumulate(np.where(total > 0, np.arange(spans), 0))
-    return (np.bincount(bins[rows], minlength=spans) / np.maximum(total, 1))[known]
-
-
-def _stack(axes: Axes, edges: np.ndarray, layers: Mapping[str, tuple[np.ndarray, str]]) -> None:
-    below = np.zeros(len(edges))
-    for name, (values, colour) in layers.items():
+def _stack(
+    name: str, title: str, edges: np.ndarray, layers: Mapping[str, tuple[np.ndarray, str]], caption: str,
+    y_label: str, estimate: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Picture:  # fmt: skip
+    """Draw layers of shares upon one another, and the estimate for uniform sampling over them."""
+    axes, below = _axes(), np.zeros(len(edges))
+    for label, (values, colour) in layers.items():
         above = below + np.append(values, values[-1])
-        axes.fill_between(edges, below, above, step="post", color=colour, linewidth=0, label=_label(name))
+        axes.fill_between(edges, below, above, step="post", color=colour, linewidth=0, label=_label(label))
         below = above
-    axes.set_xlim(edges[0], edges[-1])
+    if estimate is not None and len(estimate[0]):
+        axes.plot(*thin(*estimate), color=INK, linestyle="--", label="mixed, uniform sampling (est.)")
+    axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1))
+    return _picture(name, title, axes, caption, y_label=y_label)
 
 
 def _axes() -> Axes:
@@ -405,7 +420,7 @@ def _picture(
     if rows:
         axes.legend(
             ncols=2, loc="lower left", borderpad=0,
-            bbox_to_anchor=(0, 1.01), borderaxespad=0, handlelength=1.6, labelspacing=0.3, columnspacing=1.2,
+            bbox_to_anchor=(0, 1.03), borderaxespad=0, handlelength=1.6, labelspacing=0.3, columnspacing=1.2,
         )  # fmt: skip
     return Picture(name, title, caption, figure)
 

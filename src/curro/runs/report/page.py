@@ -20,7 +20,7 @@ from curro.core.text import readable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder, run_names
 from curro.runs.reader import History, read_history
-from curro.runs.report.advice import Worth, advise, headlines, verdict
+from curro.runs.report.advice import advise, headlines, verdict
 from curro.runs.report.compare import (
     METRIC,
     OVERVIEW,
@@ -80,7 +80,6 @@ def run_page(history: History, kept: RolloutsReader, live: Live | None = None) -
         history=history,
         headlines=headlines(history),
         verdict=verdict(history),
-        worth=Worth.of(history),
         advice=advise(history),
         pictures=run_figures(history),
         rankings=shown,

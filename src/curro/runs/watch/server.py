@@ -30,7 +30,7 @@ from curro.runs.report.prompts import RolloutsReader
 
 HOST = "127.0.0.1"
 
-READING, SHARE = 2.0, 0.05
+READING, SHARE = 2.0, 0.1
 """Seconds of reading before what was read so far is shown, and the share of a core that a page may take."""
 
 

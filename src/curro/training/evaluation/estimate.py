@@ -31,7 +31,7 @@ async def estimate(
     todo: Iterable[int],
     in_flight: int,
     on_group: Callable[[dict[str, Any]], None],
-) -> int:
+) -> list[str]:
     """Generate k rollouts of each prompt and score them.
 
     Args:
@@ -41,17 +41,18 @@ async def estimate(
             `curro.runs.estimate_folder`; prompts without any rollout are left out.
 
     Returns:
-        how many prompts were left out because all their rollouts failed.
+        for each prompt that was left out because all its rollouts failed, why the first one did.
 
     Raises:
         EngineError: the engine is dead, or failed for 20 prompts one after the other.
         RewardError: a score that is no number.
     """
     remaining, scoring = iter(todo), asyncio.Lock()
-    left_out = in_a_row = 0
+    reasons: list[str] = []
+    in_a_row = 0
 
     async def work() -> None:
-        nonlocal left_out, in_a_row
+        nonlocal in_a_row
         for i in remaining:  # which all workers share
             try:
                 rollouts = await engine.generate(prompts[i]["prompt"], k)
@@ -59,7 +60,8 @@ async def estimate(
                 rollouts = [Rollout("", error=str(error))]
             completed = [rollout for rollout in rollouts if rollout.error is None]
             if not completed:
-                left_out, in_a_row = left_out + 1, in_a_row + 1
+                in_a_row += 1
+                reasons.append(str(rollouts[0].error))
                 if in_a_row >= PATIENCE:
                     raise EngineError(
                         f"the last {in_a_row} prompts got no rollout at all; the last one for: "
@@ -72,10 +74,7 @@ async def estimate(
                 rows = [rollout_row(prompts[i], rollout) for rollout in completed]
                 scores = await asyncio.to_thread(reward.score, texts, rows)
             is_cut = [rollout.finish == "length" for rollout in completed]
-            on_group(
-                {"prompt": i, "key": prompts.keys[i], "completions": completions(texts, scores, is_cut)}
-                | moments(scores, sum(is_cut))
-            )
+            on_group({"prompt": i, "key": prompts.keys[i]} | moments(scores, sum(is_cut)))
 
     workers = [asyncio.ensure_future(work()) for _ in range(in_flight)]
     try:
@@ -84,7 +83,7 @@ async def estimate(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-    return left_out
+    return reasons
 
 
 def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
@@ -98,16 +97,6 @@ def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
         "mean": float(scored.mean()) if len(scored) else None,
         "variance": float(scored.var()) if len(scored) else None,
     }
-
-
-def completions(
-    texts: Sequence[str], scores: Sequence[float | None], is_cut: Sequence[bool]
-) -> list[dict[str, Any]]:
-    """The completions of a prompt, as an estimate's folder keeps them."""
-    return [
-        {"text": text, "score": score, "cut": cut}
-        for text, score, cut in zip(texts, scores, is_cut, strict=True)
-    ]
 
 
 def estimate_episodes(
@@ -144,8 +133,4 @@ def estimate_episodes(
             group = played[j * k : (j + 1) * k]
             is_cut = [len(episode.ids) >= settings.max_new_tokens for episode in group]
             rewards = [episode.reward for episode in group]
-            texts = tokenizer.batch_decode([episode.ids for episode in group], skip_special_tokens=True)
-            on_group(
-                {"prompt": i, "key": prompts.keys[i], "completions": completions(texts, rewards, is_cut)}
-                | moments(rewards, sum(is_cut))
-            )
+            on_group({"prompt": i, "key": prompts.keys[i]} | moments(rewards, sum(is_cut)))

@@ -10,7 +10,7 @@ from tests.hosts.trl.setup import trainer
 
 from curro.hosts.trl.fast import accelerated
 from curro.hosts.trl.fast.flat_groups import LOSSES_SCALED_BY_ADVANTAGE, join_rows, rows_with_gradient
-from curro.training.lora import lora_config
+from curro.training.saved_model import lora_config
 
 
 def some_groups_are_flat(completions: list[str], row: list[int], **_: Any) -> list[float]:

@@ -42,7 +42,7 @@ from curro.hosts.trl.fast.shared_prompts import (
     whole_groups,
 )
 from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
-from curro.training.lora import lora_config
+from curro.training.saved_model import lora_config
 
 VOCABULARY, TEMPERATURE = 97, 0.7
 SIZES: dict[str, Any] = {

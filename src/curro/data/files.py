@@ -1,0 +1,293 @@
+"""The files of a data set: which ones a path means, and their rows.
+
+A path is a file, several with commas between, or a folder: of data files, of a data set that `save_to_disk`
+wrote, or a snapshot of the hub, whose files lie below in folders of splits and configurations.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curro.data.columns import PROMPT
+from curro.data.raw import DataError, RawRow, Rows
+
+if TYPE_CHECKING:
+    import datasets
+
+SPLITS = {
+    "train": "train", "training": "train", "test": "test", "testing": "test", "validation": "validation",
+    "valid": "validation", "val": "validation", "dev": "validation", "eval": "validation",
+}  # fmt: skip
+"""Words in the names of files and folders, and the split that each stands for."""
+DESCRIPTIONS = ("dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json")
+"""Files of a folder that describe its data."""
+
+
+def read(source: str, split: str) -> Rows:
+    """Every row of the files that a source means.
+
+    Raises:
+        DataError: a file is missing (names similar files), is of an unknown kind, does not parse (names the
+            line), or has a row that is no object; the folder has nothing of this split.
+    """
+    for path in source_files(source, split):
+        if path.is_dir():
+            yield from read_dataset(str(path), saved_dataset(path, split))
+        elif path.suffix in READERS:
+            yield from READERS[path.suffix](path, split)
+        else:
+            raise DataError(f"{path} is none of {', '.join(READERS)}: convert it to one of them")
+
+
+def source_files(source: str, split: str) -> Iterator[Path]:
+    """The files of a source, in order, and folders of `save_to_disk`; raises DataError as `read` does."""
+    names = [source] if Path(source).exists() else [name.strip() for name in source.split(",")]
+    for name in names:
+        path = Path(name)
+        if not name or not path.exists():
+            raise DataError(f"there is no file or folder {name!r}{_near(path)}")
+        if not (path.is_dir() or path.is_file()):
+            raise DataError(
+                f"{name!r} is neither a file nor a folder but a pipe or a device: save it as a file"
+            )
+        yield from _files(path, split) if path.is_dir() else [path]
+
+
+def _near(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f": the folder {str(path.parent)!r} does not exist either"
+    readable = [p.name for p in path.parent.iterdir() if p.is_dir() or p.suffix in READERS]
+    close = difflib.get_close_matches(path.name, readable, 3) or sorted(readable)[:5]
+    folder = "the working directory" if path.parent == Path() else str(path.parent)
+    return f": in {folder} there is {', '.join(close) or 'nothing to read'}"
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether `save_to_disk` wrote the folder, for a `Dataset` or a `DatasetDict`."""
+    return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
+
+
+def _files(folder: Path, split: str) -> list[Path]:
+    """The data files of a split below a folder."""
+    if is_saved(folder):
+        return [folder]
+    by_split: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.suffix in READERS and path.name not in DESCRIPTIONS:
+            by_split.setdefault(_split_of(path.stem) or "train", []).append(path)
+    if by_split:
+        return _of_split(folder, by_split, split)
+    inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and _has_data(path)]
+    if not inner:
+        raise DataError(f"the folder {folder} has no files that end in {', '.join(READERS)}")
+    if all(_split_of(path.name) for path in inner):
+        of_folders: dict[str, list[Path]] = {}
+        for path in inner:
+            files = [path] if is_saved(path) else sorted(p for p in path.rglob("*") if _is_data(p))
+            of_folders.setdefault(_split_of(path.name) or "", []).extend(files)
+        return _of_split(folder, of_folders, split)
+    if len(inner) > 1:
+        names = ", ".join(path.name for path in inner)
+        raise DataError(
+            f"the folder {folder} has several data sets in it, {names}: name one, as {folder / inner[0].name}"
+        )
+    return _files(inner[0], split)
+
+
+def _has_data(folder: Path) -> bool:
+    return not folder.name.startswith(".") and (is_saved(folder) or any(map(_is_data, folder.rglob("*"))))
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() and path.suffix in READERS and path.name not in DESCRIPTIONS
+
+
+def _split_of(name: str) -> str | None:
+    """The split that a name begins or ends with, as `test-00000-of-00001` and `gsm8k_train` do."""
+    words = [word for word in re.split(r"[-_.]", name.lower()) if not word.isdecimal() and word != "of"]
+    return next((SPLITS[word] for word in (words[:1] + words[-1:]) if word in SPLITS), None)
+
+
+def _of_split(folder: Path, by_split: dict[str, list[Path]], split: str) -> list[Path]:
+    name = SPLITS.get(split, split)
+    if name not in by_split:
+        raise DataError(f"the folder {folder} has no split {split!r}; it has {', '.join(sorted(by_split))}")
+    return by_split[name]
+
+
+def saved_dataset(folder: Path, split: str) -> datasets.Dataset:
+    """The data set that `save_to_disk` wrote, or the split of a dict of them."""
+    import datasets
+
+    try:
+        loaded = datasets.load_from_disk(str(folder))
+    except (OSError, ValueError, KeyError, TypeError, datasets.exceptions.DatasetsError) as error:
+        raise DataError(f"{folder} cannot be read with load_from_disk: {error}") from error
+    if isinstance(loaded, datasets.Dataset):
+        return loaded
+    names = {_split_of(name) or name: name for name in loaded}
+    if SPLITS.get(split, split) not in names:
+        raise DataError(f"the folder {folder} has no split {split!r}; it has {', '.join(loaded)}")
+    return loaded[names[SPLITS.get(split, split)]]
+
+
+def read_dataset(name: str, dataset: datasets.Dataset) -> Rows:
+    """Every row of a data set."""
+    for number, row in enumerate(dataset):
+        yield RawRow(name, f", row {number}", row)
+
+
+def _json(path: Path, split: str) -> Rows:
+    """JSONL, an array of objects, or one object that holds the rows in one of the usual ways."""
+    with path.open("rb") as lines:
+        first = next((line for line in lines if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+        has_more = any(line.strip() for line in lines)
+    is_line = first.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") and _is_json(first)
+    if is_line and has_more:
+        yield from _json_lines(path)
+        return
+    try:
+        content = _decoded(path.read_bytes(), path, 1) if first else []
+    except DataError:
+        if path.suffix != ".jsonl":
+            raise
+        yield from _json_lines(path)  # which names the line
+        return
+    rows = _rows_in(content, path, split) if isinstance(content, dict) else content
+    if not isinstance(rows, list):
+        raise DataError(f"{path} is not rows but {type(rows).__name__}: write an array of objects")
+    for number, row in enumerate(rows):
+        yield _row(row, path, ":1" if row is content else f", item {number}")
+
+
+def _json_lines(path: Path) -> Rows:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield _row(_decoded(line.rstrip(), path, number), path, f":{number}")
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
+    """The rows that one JSON object holds.
+
+    It may be a row itself, a list of rows under a name (`{"data": [...]}`), such lists by split, columns
+    (`{"prompt": [...], "answer": [...]}`, or as pandas writes them), or rows by their names.
+    """
+    values = list(content.values())
+    column = next((content[name] for name in PROMPT if name in content), None)
+    lists = {name: value for name, value in content.items() if isinstance(value, list)}
+    has_plain = any(not isinstance(value, list | dict) for value in values)
+    is_flat = has_plain and not any(isinstance(value, list | dict) for value in values)
+    if is_flat or _are_messages(column) or (column is not None and has_plain):
+        return [content]
+    if {"columns", "data"} <= set(lists):  # pandas, orient="split"
+        return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+    of_rows = {name: rows for name, rows in lists.items() if rows and isinstance(rows[0], dict)}
+    if values and len(lists) == len(values) and (column is not None or not of_rows):
+        return _transposed(content, path)
+    if len(of_rows) > 1:
+        of_rows = {name: rows for name, rows in of_rows.items() if _is_split(name, split)}
+    if len(of_rows) == 1:
+        return next(iter(of_rows.values()))
+    inner = next((content[name] for name in ("data", "rows") if name in content), None)
+    inner = next((content[name] for name in content if _is_split(name, split)), inner)
+    if isinstance(inner, dict):
+        return _rows_in(inner, path, split)
+    if values and all(isinstance(value, dict) for value in values):
+        if column is not None:  # pandas, orient="columns": each column by the numbers of the rows
+            return _transposed({name: list(cells.values()) for name, cells in content.items()}, path)
+        return [{"key": name, **row} for name, row in content.items()]
+    raise DataError(
+        f"{path} is one JSON object with {', '.join(map(repr, content)) or 'nothing'}, and no rows can be "
+        "found in it: write an array of objects, or an object a line"
+    )
+
+
+def _is_split(name: str, split: str) -> bool:
+    return SPLITS.get(name.lower()) == SPLITS.get(split, split)
+
+
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(m, dict) and "role" in m for m in value)
+
+
+def _transposed(columns: dict[str, list[Any]], path: Path) -> list[dict[str, Any]]:
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"the columns of the object in {path} differ in length: {lengths}")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _decoded(text: bytes, path: Path, line: int) -> Any:
+    try:
+        return json.loads(text.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        at = f"{path}:{line + error.lineno - 1}"
+        raise DataError(f"{at} is not valid JSON: {error.msg}, column {error.colno}") from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, a number of 5,000 digits, 1,000 brackets
+        raise DataError(f"{path}:{line} cannot be read as JSON: {error}") from None
+
+
+def _row(row: Any, path: Path, position: str) -> RawRow:
+    if not isinstance(row, dict):
+        kind = type(row).__name__
+        raise DataError(
+            f'{path}{position} is not an object but {kind}: a row is {{"prompt": ..., "answer": ...}}'
+        )
+    return RawRow(path.name, position, row)
+
+
+def _parquet(path: Path, split: str) -> Rows:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(batch_size=4096):
+                for row in batch.to_pylist():
+                    yield RawRow(path.name, f", row {number}", row)
+                    number += 1
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _arrow(path: Path, split: str) -> Rows:
+    import datasets
+    import pyarrow as pa
+
+    try:
+        dataset = datasets.Dataset.from_file(str(path))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as Arrow: {error}") from error
+    return read_dataset(path.name, dataset)
+
+
+def _csv(path: Path, split: str) -> Rows:
+    """Every cell is text; an empty one is none."""
+    csv.field_size_limit(1 << 30)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            for number, row in enumerate(csv.DictReader(lines, strict=True)):
+                if None in row or None in row.values():
+                    raise DataError(f"{path}, row {number} has not as many cells as the header")
+                yield RawRow(path.name, f", row {number}", {name: cell or None for name, cell in row.items()})
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as CSV: {error}") from error
+
+
+READERS = {".jsonl": _json, ".json": _json, ".parquet": _parquet, ".csv": _csv, ".arrow": _arrow}

@@ -1,0 +1,68 @@
+"""The rows and the reward functions that TRL's trainer gets from a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from datasets import Dataset
+
+from curro.data.prompt_set import PromptSet
+from curro.reward import Reward, trl_reward
+from curro.reward.adapters import completion_text, facts
+from curro.reward.reward import Score
+
+
+def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
+    """The rows that TRL gets: prompts, their numbers and answers; for episodes all columns.
+
+    The answers identify the data set.
+    """
+    rows = prompts.to_hf()
+    if environment:
+        return rows
+    return rows.select_columns(
+        [name for name in rows.column_names if name in ("prompt", "prompt_id", "answer")]
+    )
+
+
+def row_rewards(
+    reward: Reward, prompts: PromptSet, ends: Collection[int], *, environment: bool
+) -> list[Callable[..., Sequence[Score]]]:
+    """A reward function for TRL for each of the reward's parts, named as the part.
+
+    The functions take `training_set`'s columns and give the verifier the data set's own rows.
+
+    Args:
+        ends: the tokens that end a sequence.
+    """
+    if environment:
+        return [trl_reward(reward)]
+    named = _LatestScores(reward, prompts, ends)
+    return [_part(named, name) for name in reward.weights]
+
+
+class _LatestScores:
+    """The scores of all parts for the latest batch: TRL asks for one part after the other."""
+
+    def __init__(self, reward: Reward, prompts: PromptSet, ends: Collection[int]) -> None:
+        self.reward, self.prompts, self.ends = reward, prompts, ends
+        self.batch: Any = None
+        self.scores: dict[str, list[Score]] = {}
+
+    def __call__(self, completions: Sequence[Any], prompt_id: Sequence[int], ids: Any) -> dict[str, Any]:
+        if self.batch is not completions:
+            rows = facts([dict(self.prompts[i]) for i in prompt_id], ids, self.ends)
+            self.scores = self.reward.named([completion_text(text) for text in completions], rows)
+            self.batch = completions
+        return self.scores
+
+
+def _part(named: _LatestScores, name: str) -> Callable[..., Sequence[Score]]:
+    def function(
+        *, completions: Sequence[Any], prompt_id: Sequence[int], completion_ids: Any = None, **columns: Any
+    ) -> Sequence[Score]:
+        return named(completions, prompt_id, completion_ids)[name]
+
+    function.__name__ = name
+    return function

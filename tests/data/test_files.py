@@ -1,0 +1,116 @@
+"""Which files a folder means, and which rows a JSON file that is one object."""
+
+from __future__ import annotations
+
+import json
+
+import datasets
+import pytest
+
+from curro.data import DataError, load_prompts
+
+ROWS = [{"prompt": "1+1?", "answer": "2"}, {"prompt": "1+2?", "answer": "3"}]
+MESSAGES = [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]]
+
+
+@pytest.fixture
+def rows():
+    return datasets.Dataset.from_list(ROWS)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"data": ROWS},
+        {"version": "1", "rows": ROWS},
+        {"train": ROWS, "test": ROWS[:1]},
+        {"data": {"train": ROWS, "test": ROWS[:1]}},
+        {"prompt": ["1+1?", "1+2?"], "answer": ["2", "3"]},
+        {"train": {"prompt": ["1+1?", "1+2?"], "answer": ["2", "3"]}, "test": {"prompt": [], "answer": []}},
+        {"prompt": {"0": "1+1?", "1": "1+2?"}, "answer": {"0": "2", "1": "3"}},
+        {"columns": ["prompt", "answer"], "index": [0, 1], "data": [["1+1?", "2"], ["1+2?", "3"]]},
+        {"a": ROWS[0], "b": ROWS[1]},
+        ROWS,
+    ],
+)
+def test_an_object_of_rows(tmp_path, content, indent):
+    (tmp_path / "rows.json").write_text(json.dumps(content, indent=indent))
+    prompts = load_prompts(tmp_path / "rows.json")
+    assert [(row["prompt"], row["answer"]) for row in prompts] == [("1+1?", "2"), ("1+2?", "3")]
+
+
+def test_objects_that_are_a_row_conversations_or_nothing(tmp_path):
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps({"prompt": MESSAGES[0], "answer": "1"}, indent=1))
+    assert load_prompts(path)[0]["prompt"] == MESSAGES[0]
+    path.write_text(json.dumps({"prompt": MESSAGES, "answer": ["1", "2"]}))
+    assert [row["prompt"] for row in load_prompts(path)] == MESSAGES
+    for content in ({}, {"meta": {"a": 1}, "count": 3}, {"prompt": ["a", "b"], "answer": ["1"]}):
+        path.write_text(json.dumps(content))
+        with pytest.raises(DataError, match=r"rows\.json"):
+            load_prompts(path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["data/train-00000-of-00001.parquet", "data/test-00000-of-00001.parquet"],
+        ["main/train-00000-of-00001.parquet"],
+        ["default/train/0000.parquet", "default/test/0000.parquet"],
+        ["gsm8k_train.parquet", "gsm8k_test.parquet"],
+        ["train.parquet", "val.parquet"],
+    ],
+)
+def test_a_snapshot_of_the_hub(tmp_path, rows, files):
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (rows if "train" in file else rows.select([0])).to_parquet(tmp_path / file)
+    (tmp_path / "dataset_infos.json").write_text("{}")
+    (tmp_path / "README.md").write_text("---\n---\n")
+    assert len(load_prompts(tmp_path)) == 2
+    split = next((name for name in ("test", "val") if any(name in file for file in files)), None)
+    if split is None:
+        with pytest.raises(DataError, match="no split 'test'"):
+            load_prompts(tmp_path, split="test")
+    else:
+        assert len(load_prompts(tmp_path, split=split)) == 1
+
+
+def test_saved_to_disk(tmp_path, rows):
+    rows.save_to_disk(tmp_path / "saved")
+    datasets.DatasetDict({"train": rows, "test": rows.select([0])}).save_to_disk(tmp_path / "dict")
+    whole = load_prompts(tmp_path / "saved")
+    assert whole.fingerprint == load_prompts(tmp_path / "dict" / "train").fingerprint
+    assert len(load_prompts(tmp_path / "dict", split="test")) == 1
+    with pytest.raises(DataError, match="no split 'validation'"):
+        load_prompts(tmp_path / "dict", split="validation")
+    (tmp_path / "saved" / "state.json").write_text("{")
+    with pytest.raises(DataError, match="load_from_disk"):
+        load_prompts(tmp_path / "saved")
+
+
+def test_a_folder_of_configurations_asks_for_one(tmp_path, rows):
+    for name in ("main", "socratic"):
+        (tmp_path / name).mkdir()
+        rows.to_parquet(tmp_path / name / "train.parquet")
+    with pytest.raises(DataError, match="main, socratic"):
+        load_prompts(tmp_path)
+
+
+def test_csv(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('prompt,answer\n"a, ""b""",2\nc,\n')
+    assert [(row["prompt"], row["answer"]) for row in load_prompts(path)] == [('a, "b"', "2"), ("c", None)]
+    path.write_text("prompt,answer\na\n")
+    with pytest.raises(DataError, match=r"rows\.csv, row 0"):
+        load_prompts(path)
+
+
+@pytest.mark.parametrize("turn", [{"content": None}, {}])
+def test_a_turn_of_tool_calls_needs_no_content(tmp_path, turn):
+    calls = [{"type": "function", "function": {"name": "weather", "arguments": {"city": "Rome"}}}]
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", **turn, "tool_calls": calls}]
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"prompt": messages}) + "\n")
+    (row,) = load_prompts(tmp_path / "rows.jsonl")
+    assert row["prompt"][1] == {"role": "assistant", "content": None, "tool_calls": calls}
