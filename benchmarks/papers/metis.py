@@ -27,11 +27,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import typer
 from benchmarks.common import PICTURES, RESULTS, write_page
+from benchmarks.learning.warm_models import warm_start
 from benchmarks.papers.variants import Results, Row, Summary, Tables, Variant, mean_interval, not_run
 from matplotlib.axes import Axes
 
 from curro.lab.families.chains import ChainsJudge
-from curro.lab.warm import warm_start
 from curro.runs.report.compare import METRIC
 from curro.runs.report.figures import trailing_mean
 

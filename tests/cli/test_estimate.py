@@ -225,7 +225,7 @@ def test_a_file_that_exists_is_not_written_over(estimated, curro, tmp_path):
 
 
 def test_curated_data_of_a_family_with_metadata_is_the_same_data(tmp_path):
-    prompts = load_prompts("lab:leg_counting", limit=30)
+    prompts = load_prompts("lab:chain_sum", limit=30)
     ids, rates = np.arange(30)[::-1], np.linspace(0, 1, 30)
     write_prompts(tmp_path / "new.jsonl", prompts, ids, rates)
     again = load_prompts(str(tmp_path / "new.jsonl"))

@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from benchmarks.learning.warm_models import main
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer import BadParameter
 
@@ -9,7 +10,6 @@ from curro.core.errors import ConfigError
 from curro.lab import families, family, load
 from curro.lab.model import CHECKPOINTS
 from curro.lab.sampling import pass_rates
-from curro.lab.warm import main
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import sample
 

@@ -35,7 +35,6 @@ class EvaluationTask:
     max_new_tokens: int
     temperature: float
     top_p: float
-    groups: list[str]
     not_asked: list[list[str]]
     """The missing packages of each problem that cannot be scored without them."""
 
@@ -50,7 +49,6 @@ def task_of(
     name: str,
     data: str | None,
     split: str,
-    by: str | None,
     chat: bool,
     asked: TrainSettings,
     own: dict[str, Any],
@@ -66,7 +64,6 @@ def task_of(
         prompts = suite_prompts(suite, data=data, limit=asked.limit, chat=chat)
         prompts, not_asked = askable(name, prompts)
         reward = suite.reward if asked.reward == "auto" else asked.reward
-        by = by or suite.group
     else:
         if data is not None:
             raise ConfigError(_no_suite(name))
@@ -78,7 +75,7 @@ def task_of(
         reward, not_asked = asked.reward, []
     values = {"samples": suite.samples, "max_new_tokens": suite.max_new_tokens}
     values |= {"temperature": suite.temperature, "top_p": suite.top_p} | own
-    return EvaluationTask(name, prompts, reward, **values, groups=_groups(prompts, by), not_asked=not_asked)
+    return EvaluationTask(name, prompts, reward, **values, not_asked=not_asked)
 
 
 def _no_suite(name: str) -> str:
@@ -86,16 +83,6 @@ def _no_suite(name: str) -> str:
         f"no suite is called {name!r}{did_you_mean(name, SUITES)}; there are: {', '.join(SUITES)}; "
         "or name a data set"
     )
-
-
-def _groups(prompts: PromptSet, by: str | None) -> list[str]:
-    if by is None:
-        return []
-    if not any(by in row for row in prompts):
-        raise ConfigError(
-            f"there is no column {by!r} to break accuracy down by; the columns are {', '.join(prompts[0])}"
-        )
-    return [str(row.get(by)) for row in prompts]
 
 
 def pass_at_values(text: str | None, tasks: list[EvaluationTask]) -> list[int]:
@@ -110,7 +97,8 @@ def pass_at_values(text: str | None, tasks: list[EvaluationTask]) -> list[int]:
 
 
 def sampling_summary(task: EvaluationTask, reward: str) -> str:
-    left_out = f" ({len(task.not_asked)} not asked)" if task.not_asked else ""
+    packages = ", ".join(sorted({name for names in task.not_asked for name in names}))
+    left_out = f" ({len(task.not_asked)} not asked, for lack of {packages:.200})" if packages else ""
     return (
         f"{len(task.prompts)} problems{left_out} from {task.prompts.source}, {task.samples} samples of each, "
         f"temperature {task.temperature:g}, top-p {task.top_p:g}, at most {task.max_new_tokens} tokens, "
@@ -170,13 +158,6 @@ def evaluate(
             help="Sample from the most likely tokens whose probabilities add up to this. [default: 0.95]"
         ),
     ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            help="Also show the accuracy for each value of this column. [default: the "
-            "suite's level or subject]"
-        ),
-    ] = None,
     chat: Annotated[
         bool,
         typer.Option(
@@ -205,7 +186,7 @@ def evaluate(
     from curro.reward.environments import resolve_environment
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
-    from curro.rollout.evaluation_results import Sheet, sheets
+    from curro.rollout.evaluation_results import Sheet, overview
     from curro.runs.report.page import tables_page, write_page
 
     if not suite:
@@ -218,7 +199,7 @@ def evaluate(
     own: dict[str, Any] = {"samples": samples, "temperature": temperature, "top_p": top_p}
     own["max_new_tokens"] = asked.max_completion_length
     own = {name: value for name, value in own.items() if value is not None}
-    tasks = [task_of(name, data, split, by, chat, asked, own) for name in dict.fromkeys(suite)]
+    tasks = [task_of(name, data, split, chat, asked, own) for name in dict.fromkeys(suite)]
     ks = pass_at_values(pass_at, tasks)
     console = plain_console()
     rewards = {task.name: _outcome_reward(task, asked, console) for task in tasks}
@@ -248,13 +229,11 @@ def evaluate(
             path, title = out / folder_name(f"{task.name}-{model}"), f"{task.name} {model}"
             folder = sample_all(job, path, settings, console, title=title, least=task.samples)
             results.append(_result(task, model, folder))
-    result_sheets = sheets(results, ks, {task.name: task.not_asked for task in tasks})
-    for sheet in result_sheets:
-        console.print(sheet.render())
+    accuracy = overview(results, ks)
+    console.print(accuracy.render())
     summaries = [(task.name, sampling_summary(task, rewards[task.name].name)) for task in tasks]
-    page = tables_page(
-        "Evaluation", [*result_sheets, Sheet("How it was sampled", ("", ""), tuple(summaries))], [NOTE]
-    )
+    sampled = Sheet("How it was sampled", ("", ""), tuple(summaries))
+    page = tables_page("Evaluation", [accuracy, sampled], [NOTE])
     console.print(f"page: {write_page(out / 'evaluation.html', page)}")
 
 
@@ -295,4 +274,4 @@ def _result(task: EvaluationTask, model: str, folder: EstimateFolder) -> Result:
     correct_P = table["correct"].to_numpy()
     scored_P = table["scored"].to_numpy()
     rewards_P = np.nan_to_num(table["mean"].to_numpy(zero_copy_only=False)) * scored_P / task.samples
-    return Result(task.name, model, task.samples, correct_P, rewards_P, cut, task.groups)
+    return Result(task.name, model, task.samples, correct_P, rewards_P, cut)

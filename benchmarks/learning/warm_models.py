@@ -1,6 +1,6 @@
 """Makes a lab checkpoint again: a supervised warm start on demonstrations with mistakes.
 
-    python -m curro.lab.warm NAME [--out DIR]
+    python -m benchmarks.learning.warm_models NAME [--out DIR]
 
 Takes two to four minutes on one core. Beside the model, `lab.json` records the settings and the pass
 rates measured afterwards. On the same machine with the same versions it gives the same weights.
