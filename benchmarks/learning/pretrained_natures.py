@@ -85,28 +85,33 @@ class Method:
     measured: bool = False
 
 
-BEFORE = "frontier"
+BEFORE = "frontier:exploration=0,prior_rollouts=4"
+"""`frontier` as it was at 430c0f2."""
 METHODS = {
     "uniform": Method("uniform"),
     "frontier-before": Method(BEFORE),
     "prioritized-replay": Method("prioritized-replay"),
     "shortest-quarter": Method("uniform", data="shortest"),
-    "entropies": Method("frontier:features=text+entropy,exploration=0.1"),
-    "exploration": Method("frontier:exploration=0.1"),
+    "frontier": Method("frontier:features=text+entropy"),
+    "texts-alone": Method("frontier"),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),
     "told": Method(BEFORE, {"known": True}, measured=True),
 }
-"""By the name of a row's method; `told` knows the pass rates that 16 rollouts of each prompt measured."""
+"""By the name of a row's method.
+
+`frontier` is the default where there is a policy, `texts-alone` where there is none; `told` knows the pass
+rates that 16 rollouts of each prompt measured.
+"""
 ROUNDS = (
-    ("uniform", "frontier-before"),
+    ("uniform", "frontier-before", "frontier"),
     ("prioritized-replay", "shortest-quarter"),
     ("posterior", "pspo"),
     ("told", "learnable"),
 )
 """The methods of the plan; with each seed all pools get those of a round before the next round."""
-SHOWN = "entropies"
+SHOWN = "frontier"
 """The new default."""
 COLOURS = {"uniform": DRAWN["uniform"], "frontier-before": "#e69f00", SHOWN: DRAWN["frontier"]}
 """The methods of the picture."""

@@ -60,6 +60,8 @@ def run(tmp_path):
         ["train", "--data", "lab:chains"],
         ["compare", "--data", "lab:chains"],
         ["estimate", "lab:chains"],
+        ["report", "run"],
+        ["watch", "run"],
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -76,9 +78,3 @@ def test_inspect_needs_no_more(run):
     assert done.returncode == 0, done.stderr
     assert "3 prompts" in done.stdout
     assert "first" in done.stdout
-
-
-def test_the_report_needs_no_more(run):
-    done = without_extras("report", "run", folder=run.path.parent)
-    assert done.returncode == 0, done.stderr
-    assert "first" in (run.path / "report.html").read_text()

@@ -30,7 +30,7 @@ def inspect(
             help="The key or row number of a prompt: show its history and its kept rollouts instead."
         ),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="How many rows of each table to show.")] = 10,
+    rows: Annotated[int, typer.Option(min=1, help="How many prompts of each ranking to show.")] = 10,
     out: Annotated[
         Path | None, typer.Option(help="Write the whole prompt table to this .csv or .parquet file instead.")
     ] = None,

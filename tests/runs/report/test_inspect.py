@@ -27,11 +27,10 @@ def printed(run, n=5, out=None, width=120, **options):
 @pytest.mark.parametrize("name", ["published", "default", "uniform"])
 def test_it_prints_columns_rows_and_rankings(runs, name):
     text = printed(runs[name][0].path)
-    for title in ("600 prompts", "The first 5 prompts", "Hardest", "Most informative", "Regressed"):
+    for title in ("600 prompts", "Hardest", "Most informative", "Regressed"):
         assert title in text
     assert "reward_variance" in text
     assert "rollouts an admitted group" in text
-    assert "train-0004" in text.replace("\n", "")
 
 
 def test_keys_are_no_markup_and_move_no_cursor(simulated_run, tmp_path):
@@ -88,15 +87,12 @@ def written(tmp_path):
 def test_prompts_are_shown_by_their_texts_and_rows(written):
     run, table = written
     text = printed(run, width=200)
-    assert text.count("What is 3 + 4?") == 2  # of the table and of the most informative
-    assert text.count("How many legs?!!!") == 2
+    assert text.count("What is 3 + 4?") == 1
+    assert text.count("How many legs?!!!") == 1
     assert "Be brief" not in text
     assert table.key(0) not in text
-    narrow = printed(run, width=80)
-    assert "A wider terminal also shows: reward variance, in flight" in narrow
-    assert narrow.count("What is 3 + 4?") == 2  # and not a word a line
     keys = printed(run, width=200, keys=True)
-    assert keys.count(table.key(0)) == 2
+    assert keys.count(table.key(0)) == 1
     assert "What is" not in keys
 
 

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -40,7 +41,7 @@ _VARIABLES = {
     GRID: "var(--grid)",
 }
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "curro", "font.size": 8.0,
     "font.family": "sans-serif", "text.color": SOFT, "axes.edgecolor": GRID, "axes.labelcolor": SOFT,
     "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "axes.grid": True,
@@ -99,7 +100,7 @@ class Picture:
 
 
 def run_figures(history: History) -> list[Picture]:
-    """Draw the figures for which a run has numbers, those that are looked at first in front."""
+    """Draw the figures for which a run has numbers, the most important first."""
     with _styled():
         drawn = [draw(history) for draw in FIGURES]
     return [picture for picture in drawn if picture is not None]
@@ -180,7 +181,7 @@ def known_states(history: History) -> Picture | None:
     layers = {
         "mixed": (seen[LEARNABLE], BLUE), "all right": (seen[SOLVED], GREEN),
         "all wrong": (seen[UNSOLVED], RED),
-        "not seen yet": (1 - sum(seen.values()), GRID),
+        "not seen yet": (1 - np.sum(list(seen.values()), axis=0), GRID),
     }  # fmt: skip
     caption = f"Each of {history.prompts:,} prompts by its latest group."
     title = "What prompts are known to be"
@@ -425,7 +426,7 @@ def _picture(
 
 
 def _label(name: str) -> str:
-    """A name for a legend; matplotlib leaves out those that begin with an underscore."""
+    """A name for a legend; matplotlib leaves out names that begin with an underscore."""
     return readable(f" {name}" if name.startswith("_") else name, 34)
 
 

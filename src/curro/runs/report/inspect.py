@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,14 @@ def inspect_run(
     *,
     keys: bool = False,
 ) -> None:
-    """Print the prompt table's columns and first rows, and the first prompts of each ranking.
+    """Print the prompt table's columns, and the first prompts of each ranking.
 
     Then, for the usual difficulty bands, the rollouts that an admitted group would cost, and how the
     run stands against uniform sampling.
 
     Args:
         run: the run, its folder, or a TRL checkpoint that holds a curriculum.
-        n: rows and prompts to show.
+        n: prompts to show of each ranking.
         console: where to print.
         keys: show the prompts' keys in place of the beginnings of their texts.
         out: write the whole prompt table to this .csv or .parquet file instead.
@@ -54,12 +54,14 @@ def inspect_run(
         raise ConfigError(f"the number of prompts to show is at least 1, not {n}")
     saved = None if isinstance(run, RunFolder) else saved_curriculum(Path(run))
     if saved is not None:
-        _show_table(checkpoint_table(saved), n, console, out, keys=keys)
-        console.print(Text(f"from {saved}, without the lines of a run, so without rankings"))
+        _show_table(checkpoint_table(saved), console, out)
+        console.print(
+            Text(f"from {saved}, without the lines of a run, so without rankings; --out writes the table")
+        )
         return
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
     if folder.has_table or out is not None or not folder.latest():
-        _show_table(folder.table(), n, console, out, keys=keys)
+        _show_table(folder.table(), console, out)
     else:
         console.print("The prompt table is saved with the first checkpoint; the run's groups so far:")
     if out is not None:
@@ -76,22 +78,19 @@ def inspect_run(
     console.print(Text(verdict(history).sentence))
 
 
-def _show_table(
-    table: pa.Table, n: int, console: Console, out: str | os.PathLike[str] | None, *, keys: bool
-) -> None:
+def _show_table(table: pa.Table, console: Console, out: str | os.PathLike[str] | None) -> None:
     if out is not None:
         export(table, Path(out))
         console.print(Text(f"{table.num_rows} prompts written to {out}"))
         return
     console.print(render_columns(table))
-    console.print(render_rows(table, n, console.width, keys=keys))
 
 
 def checkpoint_table(saved: Path) -> pa.Table:
     """Read the prompt table of a saved curriculum, which has numbers and no texts."""
     columns = load_state(saved).get("table")
     if not isinstance(columns, dict) or not columns:
-        raise CheckpointError(f"{saved} has no prompt table: it is of another version")
+        raise CheckpointError(f"{saved} has no prompt table: another version of curro wrote it")
     size = np.size(next(iter(columns.values())))
     for name, column in columns.items():
         is_array = isinstance(column, np.ndarray) and column.shape == (size,)
@@ -133,41 +132,8 @@ def render_columns(table: pa.Table) -> Table:
     return shown
 
 
-def render_rows(table: pa.Table, n: int, width: int, *, keys: bool = False) -> Table:
-    """Show the first n rows, with the prompts' texts where the table has them, or their keys.
-
-    Args:
-        width: of the terminal; the last columns are left out where there is no room for them.
-    """
-    hidden = "text" if keys and "key" in table.column_names else "key"
-    if hidden in table.column_names and {"key", "text"} <= set(table.column_names):
-        table = table.drop_columns([hidden])
-    names = table.column_names
-    kept = _fitting(names, width)
-    heads = [_HEADS.get(name, name.replace("_", "\n")) for name in names[:kept]]
-    shown = _table(f"The first {min(n, table.num_rows)} prompts", heads)
-    if kept < len(names):
-        others = ", ".join(name.replace("_", " ") for name in names[kept:])
-        shown.caption = Text(f"A wider terminal also shows: {others}", style="dim")
-    for row in table.slice(0, n).to_pylist():
-        shown.add_row(*(_cell(row[name]) for name in names[:kept]))
-    return shown
-
-
 NUMBER = "prompt"
 """The column of a prompt table that holds the prompts' numbers."""
-
-_HEADS = {NUMBER: "row", "text": "prompt", "key": "prompt"}
-"""Titles of columns that are not called by their names."""
-
-_NARROWEST = {"text": 30, "key": 30}
-"""Characters of a column at least; others have room for a number."""
-
-
-def _fitting(names: Sequence[str], width: int) -> int:
-    """Count the columns, from the left, that have room in a terminal; at least two."""
-    widths = [_NARROWEST.get(name, max(7, *map(len, name.split("_")))) + 3 for name in names]
-    return max(2, int(np.searchsorted(np.cumsum(widths) + 1, width, side="right")))
 
 
 def render_ranking(ranking: Ranking, *, keys: bool = False) -> Table:
@@ -193,12 +159,6 @@ def _table(title: str, columns: Iterable[str]) -> Table:
     for i, name in enumerate(columns):
         shown.add_column(Text(name), justify="right" if i else "left", overflow="fold")
     return shown
-
-
-def _cell(value: Any) -> Text:
-    if isinstance(value, bool):
-        return Text("yes" if value else "no")
-    return Text(readable(value, _WIDTH) if isinstance(value, str) else _number(value))
 
 
 def _number(value: float | None) -> str:
