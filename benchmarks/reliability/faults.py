@@ -4,8 +4,7 @@
     python -m benchmarks.reliability.faults texts      # 10^4 hostile texts a place: 25 minutes
 
 `forged_states.py` and `hostile_texts.py` say what is tried and what has to be true; the tests try a few of
-each. `python -m tests.rollout.fault_schedules` does the same with fills. Every part runs in processes of its
-own, so that a crash or a hang is seen and does not end the others.
+each. Every part runs in processes of its own, so that a crash or a hang is seen and does not end the others.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 
 import curro
 from curro.core.errors import FillError
-from curro.rollout.fill import Fill, InFlight, draw_fresh
+from curro.rollout.fill import Fill, InFlight, select_unseen
 from curro.rollout.fill_settings import FillSettings
 
 SELECTIONS = ("uniform", "uniform:replacement=true", "prioritized-replay", "pspo", "least-visited")
@@ -48,7 +48,7 @@ def end_batch(
     if cancel and fill.in_flight:
         curriculum.drop(np.array(list(fill.in_flight)))
         for ticket in list(fill.in_flight):
-            fill.lose(ticket, "cancelled")
+            fill.mark_failed(ticket, "cancelled")
     drop_held(fill, curriculum)
     try:
         groups = fill.take()
@@ -96,7 +96,7 @@ class FilledBatches:
         if self.fill.reason:
             return
         try:
-            draw = draw_fresh(self.curriculum, self.fill, n, step=self.step)
+            draw = select_unseen(self.curriculum, self.fill, n, step=self.step)
         except curro.ExhaustedError:
             assert self.fill.reason == "prompts"
             return
@@ -116,7 +116,7 @@ class FilledBatches:
 
     def lose(self, ticket: int, why: str) -> None:
         self.curriculum.drop([ticket])
-        self.fill.lose(ticket, why)
+        self.fill.mark_failed(ticket, why)
 
     def withdraw(self, ticket: int, why: str) -> None:
         self.fill.withdraw(ticket, why)
@@ -128,7 +128,7 @@ class FilledBatches:
         calls: list[Callable[[], None]] = [
             lambda: self.fill.admit(ticket, ticket),
             lambda: self.fill.reject(ticket, ticket, informativeness=0.1, reward=0.5),
-            lambda: self.fill.lose(ticket, "failed"),
+            lambda: self.fill.mark_failed(ticket, "failed"),
             lambda: self.fill.withdraw(ticket, "expired"),
         ]
         try:

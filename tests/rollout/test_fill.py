@@ -11,7 +11,7 @@ from tests.rollout.fill_promises import drop_held
 import curro
 from curro.core.errors import ConfigError, FillError
 from curro.core.verdicts import Draw
-from curro.rollout.fill import Fill, InFlight, draw_fresh
+from curro.rollout.fill import Fill, InFlight, select_unseen
 from curro.rollout.fill_settings import FillSettings
 
 
@@ -104,7 +104,7 @@ def test_the_limit_counts_groups_that_ended_not_those_in_flight():
     for ticket in (0, 1):
         fill.reject(ticket, None, informativeness=0.0, reward=0.0)
         assert fill.reason == ""
-    fill.lose(2, "failed")
+    fill.mark_failed(2, "failed")
     assert fill.reason == "limit"
     fill.begin(2, 1)
     assert fill.reason == ""
@@ -114,7 +114,7 @@ def test_cancelled_groups_did_not_end():
     fill = fill_of(limit=1)
     fill.begin(1, 0)
     fill.give_out(draw_of([0, 1], 0))
-    fill.lose(0, "cancelled")
+    fill.mark_failed(0, "cancelled")
     assert (fill.reason, fill.batch_counts.ended, fill.batch_counts.dropped) == ("", 0, 1)
 
 
@@ -155,7 +155,7 @@ def test_the_largest_cause_comes_first_and_says_what_to_do(lost, reason, words):
                 fill.admit(ticket, None)
                 fill.withdraw(ticket, why)
             else:
-                fill.lose(ticket, why)
+                fill.mark_failed(ticket, why)
             ticket += 1
     with pytest.raises(FillError) as caught:
         fill.take("" if reason == "limit" else reason)
@@ -197,7 +197,7 @@ def test_a_group_ends_once():
     fill = fill_of()
     fill.begin(1, 0)
     fill.give_out(draw_of([0], 0))
-    fill.lose(0, "failed")
+    fill.mark_failed(0, "failed")
     with pytest.raises(KeyError, match="a group ends once"):
         fill.admit(0, "a")
 
@@ -244,7 +244,7 @@ def test_no_prompt_comes_twice_for_a_batch_and_no_ticket_is_left(method, batches
         fill.begin(sum(draws), step)
         had: list[int] = []
         for n in draws:
-            draw = draw_fresh(curriculum, fill, n, step=step)
+            draw = select_unseen(curriculum, fill, n, step=step)
             assert len(draw) == n
             assert draw.step == step
             np.testing.assert_array_equal(np.sort(draw.tickets), draw.tickets)
@@ -269,7 +269,7 @@ def test_published_replay_would_draw_the_same_prompts_again():
     for step in range(8):
         fill.begin(20, step)
         for _ in range(4):
-            observe(curriculum, fill, draw_fresh(curriculum, fill, 5, step=step), rng)
+            observe(curriculum, fill, select_unseen(curriculum, fill, 5, step=step), rng)
         drop_held(fill, curriculum)
         fill.take()
     assert fill.counts.repeats > 40
@@ -279,7 +279,7 @@ def test_a_selection_that_repeats_prompts_is_left_alone():
     curriculum = curro.Curriculum("pspo:replacement=true", 3, seed=0)
     fill = fill_for(curriculum)
     fill.begin(8, 0)
-    draw = draw_fresh(curriculum, fill, 8, step=0)
+    draw = select_unseen(curriculum, fill, 8, step=0)
     assert len(set(draw.prompts.tolist())) <= 3
     assert (fill.held, fill.untried) == ([], np.inf)
 
@@ -289,7 +289,7 @@ def test_a_prompt_that_was_only_estimated_may_be_trained_on_in_the_same_batch():
     curriculum = curro.Curriculum("adcl:chunks=1", 4, admission="everything", seed=0)
     fill = fill_for(curriculum)
     fill.begin(2, 0)
-    estimates = draw_fresh(curriculum, fill, 4, step=0)
+    estimates = select_unseen(curriculum, fill, 4, step=0)
     assert fill.untried == 0
     rewards_PG = np.array([[0, 0], [0, 1], [1, 1], [0, 0]], float)
     verdict = curriculum.observe(estimates.tickets, rewards_PG)
@@ -297,7 +297,7 @@ def test_a_prompt_that_was_only_estimated_may_be_trained_on_in_the_same_batch():
     for ticket in estimates.tickets.tolist():
         fill.reject(ticket, None, informativeness=0.0, reward=0.0)
     assert fill.untried == 4
-    trained = draw_fresh(curriculum, fill, 2, step=0)
+    trained = select_unseen(curriculum, fill, 2, step=0)
     assert trained.prompts.tolist() == estimates.prompts[[2, 1]].tolist()
     assert fill.untried == 2
     assert fill.held == []
@@ -307,28 +307,28 @@ def test_when_the_prompts_run_out_nothing_is_given_out():
     curriculum, rng = curro.Curriculum("uniform", 10, seed=0), np.random.default_rng(0)
     fill = fill_for(curriculum)
     fill.begin(10, 0)
-    observe(curriculum, fill, draw_fresh(curriculum, fill, 8, step=0), rng)
+    observe(curriculum, fill, select_unseen(curriculum, fill, 8, step=0), rng)
     with pytest.raises(curro.ExhaustedError):
-        draw_fresh(curriculum, fill, 3, step=0)
+        select_unseen(curriculum, fill, 3, step=0)
     assert fill.reason == "prompts"
     assert in_flight(curriculum) <= set(fill.prompts_given_out.values())  # what is held, and no more
-    observe(curriculum, fill, draw_fresh(curriculum, fill, 2, step=0), rng)
+    observe(curriculum, fill, select_unseen(curriculum, fill, 2, step=0), rng)
     assert fill.untried == 0
     drop_held(fill, curriculum)
     fill.take()
     fill.begin(10, 1)
     assert len(curriculum.ledger) == 0
-    assert len(draw_fresh(curriculum, fill, 10, step=1)) == 10
+    assert len(select_unseen(curriculum, fill, 10, step=1)) == 10
 
 
 def test_prompts_that_wait_for_the_next_batch_do_not_come_into_it_twice():
     curriculum, rng = curro.Curriculum("uniform", 10, seed=0), np.random.default_rng(0)
     fill = fill_for(curriculum)
     fill.begin(8, 0)
-    draw = draw_fresh(curriculum, fill, 8, step=0)
+    draw = select_unseen(curriculum, fill, 8, step=0)
     observe(curriculum, fill, draw, rng)
     fill.begin(8, 1, waiting=set(draw.tickets[:5].tolist()))
-    later = draw_fresh(curriculum, fill, 5, step=1)
+    later = select_unseen(curriculum, fill, 5, step=1)
     assert not set(later.prompts.tolist()) & set(draw.prompts[:5].tolist())
 
 
@@ -336,5 +336,5 @@ def test_an_error_of_the_port_is_the_ports():
     curriculum = curro.Curriculum("uniform", 4)
     other = curriculum.select(3, step=0)
     with pytest.raises(curro.ExhaustedError, match="2 prompts were asked for and 1 of 4 are free"):
-        draw_fresh(curriculum, fill_for(curriculum), 2, step=0)
+        select_unseen(curriculum, fill_for(curriculum), 2, step=0)
     curriculum.drop(other.tickets)

@@ -548,8 +548,8 @@ class Curriculum:
             here = self.state_dict()
             if state.get("format") != FORMAT:
                 raise CheckpointError(
-                    f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
-                    f"curro {FORMAT}; resume with the version that saved it, or start a new run"
+                    f"checkpoint format {state.get('format')!r:.20} cannot be read; this version of curro "
+                    f"reads format {FORMAT}: resume with the version that saved it, or start a new run"
                 )
             self.check_origin(state)
             check_alike(state, here)

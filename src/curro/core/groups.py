@@ -26,11 +26,9 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
     return _LARGEST * min(1.0, high - low)
 
 
-OUTCOMES = (
-    *VERIFIERS,
-    *("lab", "bfcl", "verifiers"),
-    *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
-)
+OUTCOMES = frozenset(VERIFIERS) | {
+    "lab", "bfcl", "verifiers", "accuracy", "accuracy_reward", "reasoning_accuracy_reward"
+}  # fmt: skip
 """Parts of a reward that verify the answer, by the names that curro and TRL give them."""
 
 

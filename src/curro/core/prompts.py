@@ -234,8 +234,11 @@ class PromptTable:
         }
 
     def census(self) -> tuple[int, int, int, float, float, float]:
-        """Of the prompts seen, by their latest visit: how many, how many solved and how many without
-        variance; mean and standard deviation of their success rates, mean of their reward variances."""
+        """Summarise the prompts seen so far by their latest visit.
+
+        Returns how many there are, how many are solved and how many have no variance; the mean and the
+        standard deviation of their success rates, and the mean of their reward variances.
+        """
         import curro.core.table_kernels as kernels
 
         return kernels.census(self._visited, *self.reward_range, self.flat_variance())

@@ -112,9 +112,10 @@ def is_solved(mean, variance, low, high, flat):  # type: ignore[no-untyped-def]
 
 @kernel
 def census(visited, low, high, flat):  # type: ignore[no-untyped-def]
-    """Of the prompts seen: how many, solved, without signal; success rate, its deviation, reward variance.
+    """Summarise the prompts seen so far.
 
-    The last three are means over them. `flat` is the largest variance without signal.
+    Returns how many there are, how many are solved and how many have no signal, and their mean success rate,
+    its standard deviation, and their mean reward variance. `flat` is the largest variance without signal.
     """
     seen, solved, without = 0, 0, 0
     rates, variances, squares = 0.0, 0.0, 0.0

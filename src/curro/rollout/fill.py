@@ -197,8 +197,8 @@ class Fill(Generic[GroupT]):
 
     1. It calls `begin`.
     2. Until `missing` is 0, or `reason` says why no more groups may be given out, it draws prompts with
-       `draw_fresh` and reports every group that ends: to `settle` if the curriculum observed it, else to
-       `lose`.
+       `select_unseen` and reports every group that ends: to `settle` if the curriculum observed it, else to
+       `mark_failed`.
     3. It calls `take`, which returns the groups of the batch, and drops the tickets that `release` returns.
 
     The driver settles the tickets with the curriculum; this class only counts them. No prompt is given out
@@ -351,7 +351,7 @@ class Fill(Generic[GroupT]):
             return np.zeros(len(list(prompts)), np.bool_)
         return np.array([int(prompt) in self._unique_prompts for prompt in prompts], np.bool_)
 
-    def hold(self, tickets: Iterable[int]) -> None:
+    def keep_open(self, tickets: Iterable[int]) -> None:
         """Keep the tickets of prompts that were drawn again open until `release`."""
         tickets = [int(ticket) for ticket in tickets]
         self.held += tickets
@@ -394,12 +394,12 @@ class Fill(Generic[GroupT]):
         Args:
             feedback, verdict: on the groups.
             groups: in the order of the feedback.
-            sizes: what each counts for in the limit if it was dropped, as `lose` takes it; by default 1.
+            sizes: what each counts for in the limit if it was dropped (`mark_failed`); by default 1.
         """
         dropped_P, means_P = verdict.dropped, feedback.means
         for row, (ticket, group) in enumerate(zip(feedback.tickets.tolist(), groups, strict=True)):
             if dropped_P[row]:
-                self.lose(ticket, "failed", size=1 if sizes is None else sizes[row])
+                self.mark_failed(ticket, "failed", size=1 if sizes is None else sizes[row])
             elif verdict.admitted[row]:
                 self.admit(ticket, group)
             else:
@@ -437,7 +437,7 @@ class Fill(Generic[GroupT]):
         self._have -= self.weigh(self.admitted.pop(ticket))
         setattr(self.counts, why, getattr(self.counts, why) + 1)
 
-    def lose(self, ticket: int, why: str, size: int = 1) -> None:
+    def mark_failed(self, ticket: int, why: str, size: int = 1) -> None:
         """Count a group from which the curriculum learns nothing.
 
         Args:
@@ -481,7 +481,7 @@ class Port(Protocol):
     def drop(self, tickets: Any) -> None: ...
 
 
-def draw_fresh(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int | None = None) -> Draw:
+def select_unseen(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int | None = None) -> Draw:
     """Draws n prompts as `Curriculum.select` does, none that this batch has had, and gives them out.
 
     A prompt is free as soon as its group is observed, and a method that looks for the most informative
@@ -510,7 +510,7 @@ def draw_fresh(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int 
             fill.exhausted = isinstance(error, ExhaustedError)
             raise
         again_P = fill.has_had(draw.prompts.tolist())
-        fill.hold(draw.tickets[again_P].tolist())
+        fill.keep_open(draw.tickets[again_P].tolist())
         parts.append(draw.take(~again_P) if again_P.any() else draw)
         missing = int(again_P.sum())
         budget = None if budget is None else int(draw.rollouts[again_P].sum())

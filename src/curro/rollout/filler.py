@@ -23,7 +23,7 @@ from curro.core.policy import PolicyUse
 from curro.core.verdicts import Draw
 from curro.rollout.batch import Batch
 from curro.rollout.engines.engine import Engine, Prompt
-from curro.rollout.fill import Fill, FillSettings, draw_fresh
+from curro.rollout.fill import Fill, FillSettings, select_unseen
 from curro.rollout.group import Counts, Group
 from curro.rollout.group_tasks import GroupTasks, Settler, feedback_on, release, wait_for_all
 from curro.rollout.scoring import ScoreFunction, Scorer
@@ -78,15 +78,15 @@ class DrawnGroups:
         try:
             if curriculum.allocation.looks_first:
                 # as many as the batch lacks, which are looked at together
-                return draw_fresh(
+                return select_unseen(
                     curriculum, fill, int(min(fill.missing, max(fill.untried, 1))), step=fill.step
                 )
             if curriculum.has_allocation and curriculum.allocation.needs_budget:
                 # a budget is divided over many prompts at once; over one prompt there is nothing to divide
                 n = int(max(1, min(fill.n, fill.untried)))
                 rollouts = n * self.rollouts_per_prompt
-                return draw_fresh(curriculum, fill, n, step=fill.step, rollouts=rollouts)
-            return draw_fresh(curriculum, fill, 1, step=fill.step)
+                return select_unseen(curriculum, fill, n, step=fill.step, rollouts=rollouts)
+            return select_unseen(curriculum, fill, 1, step=fill.step)
         except ExhaustedError:
             return None
 

@@ -260,7 +260,7 @@ class Settler:
 
     def drop(self, group: Group, why: str) -> None:
         """Give a group up and drop its ticket; `why` is "failed", "stale" or "cancelled"."""
-        self.fill.lose(group.ticket, why)
+        self.fill.mark_failed(group.ticket, why)
         self.counts.wasted_rollouts += group.requested
         release(self.curriculum, [group.ticket])
 

@@ -8,7 +8,7 @@ from typing import Any
 from curro.core.errors import ExhaustedError, FillError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.verdicts import Draw, Verdict
-from curro.rollout.fill import Fill, InFlight, Port, draw_fresh
+from curro.rollout.fill import Fill, InFlight, Port, select_unseen
 from curro.rollout.fill_settings import FillSettings
 
 
@@ -59,7 +59,7 @@ class PolledFill:
         if tickets := sorted(self.fill.in_flight):
             self.port.drop(tickets)
             for ticket in tickets:
-                self.fill.lose(ticket, "cancelled")
+                self.fill.mark_failed(ticket, "cancelled")
 
     @property
     def estimates(self) -> list[int]:
@@ -89,7 +89,7 @@ class PolledFill:
             ExhaustedError: fewer than n are left, and no batch has been begun.
         """
         try:
-            return draw_fresh(self.port, self.fill, n, step=step, rollouts=rollouts)
+            return select_unseen(self.port, self.fill, n, step=step, rollouts=rollouts)
         except ExhaustedError as error:
             if not self.fill.n:
                 raise
@@ -122,7 +122,7 @@ class PolledFill:
     def dropped(self, tickets: Iterable[int], stale: Collection[int]) -> None:
         """Count groups whose tickets were dropped: those in `stale` are too old, the others have failed."""
         for ticket in tickets:
-            self.fill.lose(ticket, "stale" if ticket in stale else "failed")
+            self.fill.mark_failed(ticket, "stale" if ticket in stale else "failed")
 
     def expired(self, tickets: Iterable[int]) -> None:
         """Take out groups that were observed earlier and that the trainer throws away as too old."""

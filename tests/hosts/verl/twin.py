@@ -10,7 +10,7 @@ import curro
 from curro.core.verdicts import Verdict
 from curro.hosts.verl.policy import VerlRows
 from curro.hosts.verl.settings import VerlSettings
-from curro.rollout.fill import Fill, draw_fresh
+from curro.rollout.fill import Fill, select_unseen
 from curro.rollout.fill_settings import FillSettings
 
 
@@ -49,7 +49,7 @@ class Twin:
         self.fill.begin(wanted, step - 1)
         missing, verdicts, names = wanted, [], []
         while missing:
-            draw = draw_fresh(self.curriculum, self.fill, missing, step=step - 1)
+            draw = select_unseen(self.curriculum, self.fill, missing, step=step - 1)
             self.draws.append((step, draw.prompts.tolist()))
             uids = [f"ticket-{ticket}" for ticket in draw.tickets]
             rewards = padded([self.rewards[uid] for uid in uids])

@@ -71,18 +71,6 @@ def test_with_the_papers_scale_and_division():
     np.testing.assert_allclose(credit(curriculum, [[1, 0, 0, 0]], 0), expected)
 
 
-def test_a_resume_goes_on_with_the_anchor():
-    whole = Curriculum("uniform", ROWS, advantage=SPEC, seed=0)
-    for step in range(4):
-        credit(whole, [[1, 0, 0, 0], [1, 1, 0, 0]], step)
-    resumed = Curriculum("uniform", ROWS, advantage=SPEC, seed=0)
-    resumed.load_state_dict(whole.state_dict())
-    for step in range(4, 7):
-        rewards = [[1, 1, 1, 0], [step % 2, 0, 1, 0]]
-        np.testing.assert_array_equal(credit(resumed, rewards, step), credit(whole, rewards, step))
-    assert anchor(resumed) == anchor(whole)
-
-
 def test_every_option_of_an_object_is_compared_at_resume():
     plain, divided = HistoryAware(divide_by_std=False), HistoryAware()
     saved = Curriculum("uniform", ROWS, advantage=plain).state_dict()

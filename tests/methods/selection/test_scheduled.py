@@ -33,11 +33,3 @@ def test_all_free_prompts_at_once_from_anywhere():
             curriculum.drop(curriculum.select(start, step=0).tickets)
         curriculum.select(2, step=1)
         assert len(set(curriculum.select(4, step=1).prompts.tolist())) == 4
-
-
-def test_resumed_where_it_stood(tmp_path):
-    curriculum, resumed = Curriculum("scheduled", 7), Curriculum("scheduled", 7)
-    curriculum.drop(curriculum.select(4, step=0).tickets)
-    curriculum.save(tmp_path / "state")
-    resumed.load(tmp_path / "state")
-    assert resumed.select(5, step=1).prompts.tolist() == curriculum.select(5, step=1).prompts.tolist()

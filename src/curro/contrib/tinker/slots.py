@@ -19,7 +19,7 @@ from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError, CurroError, ExhaustedError, FillError, RewardError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.verdicts import Verdict
-from curro.rollout.fill import Fill, draw_fresh
+from curro.rollout.fill import Fill, select_unseen
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, RunWriter
 
@@ -78,7 +78,9 @@ class BatchSlots:
         """The next n prompts; fewer where the allocation gives some of them none of the budget."""
         has_budget = self.curriculum.has_allocation and self.curriculum.allocation.needs_budget
         step = max(self.fill.step, self.curriculum.step)  # the asynchronous loop has begun a later batch
-        draw = draw_fresh(self.curriculum, self.fill, n, step=step, rollouts=budget if has_budget else None)
+        draw = select_unseen(
+            self.curriculum, self.fill, n, step=step, rollouts=budget if has_budget else None
+        )
         if self.writer is not None:
             self.writer.drawn(draw)
         sizes_P = np.where(draw.rollouts > 0, draw.rollouts, self.group_size)
@@ -133,7 +135,7 @@ class BatchSlots:
         """Drop the ticket of a group that was not observed: "failed" or "cancelled"."""
         if assigned.ticket not in self.fill.in_flight:
             return  # it was observed, and something failed after that
-        self.fill.lose(assigned.ticket, why)
+        self.fill.mark_failed(assigned.ticket, why)
         self.curriculum.drop([assigned.ticket])
         if self.writer is not None:
             self.writer.dropped([assigned.ticket])

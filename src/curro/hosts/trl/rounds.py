@@ -25,7 +25,7 @@ from curro.hosts.trl.batches import (
     rows_of,
 )
 from curro.hosts.trl.observe import GroupObserver
-from curro.rollout.fill import Fill, draw_fresh, sized
+from curro.rollout.fill import Fill, select_unseen, sized
 from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
 
@@ -203,7 +203,7 @@ class Rounds:
         """After an error: nothing of the groups in flight is learned, and their prompts are free again."""
         lost = list(self.fill.in_flight)
         for ticket in lost:
-            self.fill.lose(ticket, "failed")
+            self.fill.mark_failed(ticket, "failed")
         if self.owner.accelerator.is_main_process:
             release(self.curriculum, lost)
 
@@ -229,4 +229,4 @@ class Rounds:
             number = int(min(max(1, rows // curriculum.allocation.first), fill.n // size, untried))
         if not number:
             raise ExhaustedError(fill.explain("prompts"))
-        return sized(draw_fresh(curriculum, fill, number, step=self.step, rollouts=budget), size)
+        return sized(select_unseen(curriculum, fill, number, step=self.step, rollouts=budget), size)

@@ -144,7 +144,7 @@ class SelfEvolvingCurriculum(Selection):
         return sequential_weights(choice.probabilities, self.table.size - len(self.table.prompts_in_flight))
 
     def _held(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of prompts in flight: counts (C,); ranks by category, with room for n more; starts (C,)."""
+        """Count the prompts in flight (C,), and rank them by category, with room for n more; starts (C,)."""
         busy = self.table.prompts_in_flight
         category_B, rank_B = self.category_N[busy], self.rank_N[busy]
         length_C = np.bincount(category_B, minlength=len(self.names))

@@ -60,7 +60,7 @@ class Uniform(Selection):
         return drawn
 
     def _next_of_sources(self, turns_N: np.ndarray, most: int) -> np.ndarray:
-        """Of the free prompts, those that have been in the fewest passes, in the order of their pass."""
+        """The free prompts that have been in the fewest passes, in the order of their pass."""
         free = np.flatnonzero(~self.table["in_flight"])
         place_F = self.place_N[free]
         first = np.argpartition(place_F, most - 1)[:most] if most < len(free) else np.arange(len(free))

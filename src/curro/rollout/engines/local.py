@@ -215,7 +215,7 @@ class LocalEngine:
         self._due = self._closed = False
         self._thread: threading.Thread | None = None
         self._inside: set[_Request] = set()
-        """Of the latest batch."""
+        """Requests in the latest batch."""
         self._batch_left: Future[None] = Future()
         """Done when the thread has left that batch."""
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
