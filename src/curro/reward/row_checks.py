@@ -127,7 +127,8 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
     """Score a sample of rows with texts whose scores are known.
 
     A row is wrong if none of the forms of its own answer scores, or if an empty completion or a program that
-    does nothing does. Another row's answer that scores is a note: two rows may have equal answers. A reward of the user's own may mean something else by its
+    does nothing does. Another row's answer that scores is a note: two rows may have equal answers. A
+    reward of the user's own may mean something else by its
     numbers. So its rows are never wrong, and notes say in how many an empty completion scores as much as the
     answer.
 
