@@ -85,7 +85,6 @@ TABLES: Tables = {
     "What else `frontier` may know of a prompt": {
         "frontier, 3e-6": Variant("frontier", {"learning_rate": 3e-6}),
         "texts and entropies, 3e-6": Variant("frontier:features=text+entropy", {"learning_rate": 3e-6}),
-        "hidden states, 3e-6": Variant("frontier:features=hidden", {"learning_rate": 3e-6}),
         "measured pass rates": Variant(
             "frontier", {"learning_rate": 3e-6, "known": ESTIMATE}, "frontier, 3e-6, known pass rates"
         ),
@@ -172,10 +171,19 @@ def common(folder: Path, pool: str, precision: str) -> dict[str, Any]:
     }
 
 
+def former(variant: Variant) -> Variant:
+    """The variant with `frontier` as it was when the committed rows were made, under their name."""
+    method, between, options = variant.curriculum.partition(":")
+    if method != "frontier":
+        return variant
+    curriculum = f"frontier:exploration=0,prior_rollouts=4{',' * bool(between)}{options}"
+    return replace(variant, curriculum=curriculum, name=variant.key)
+
+
 def variants(labels: Sequence[str], shared: Mapping[str, Any]) -> list[Variant]:
     """The variants of these labels; pass rates that one of them is to know are measured here, once a pool."""
     estimate = str(Path(shared["data"]).with_suffix(".estimate"))
-    chosen = [VARIANTS[label] for label in labels]
+    chosen = [former(VARIANTS[label]) for label in labels]
     knowing = [variant for variant in chosen if variant.settings.get("known") == ESTIMATE]
     if knowing:
         names = ("model", "reward", "precision", "max_completion_length")

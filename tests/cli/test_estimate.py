@@ -313,7 +313,7 @@ def test_failed_rollouts_are_not_counted_and_unscored_ones_not_in_the_mean():
         return Rollout("none" if prompt == "8" and j < 3 else str(j), finish="length" if j == 3 else "stop")
 
     left_out, rows = run(rollouts, score=lambda text: None if text == "none" else float(text))
-    assert left_out == 1
+    assert left_out == ["lost"]
     assert sorted(rows) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
     assert rows[0] == {
         "prompt": 0, "key": "k0", "rollouts": 4, "scored": 4, "correct": 3, "truncated": 1, "mean": 1.5,

@@ -35,7 +35,7 @@ def rows(script):
         (["src/curro/core/curriculum.py"], "lint test"),
         (["src/curro/methods/selection/sec.py"], "lint test fast"),
         (["tests/hosts/verl/test_owner.py"], "lint verl"),
-        (["tests/hosts/trl/test_fill.py"], "lint test"),
+        (["tests/hosts/trl/test_fill.py"], "lint test trl-versions"),
         (["src/curro/contrib/trl_async.py", "docs/trl.md"], "lint test docs docs-blocks trl-async"),
         (["src/curro/reward/math.py"], "lint test"),
         (["src/curro/reward/sandbox/run.py"], "lint test sandbox"),

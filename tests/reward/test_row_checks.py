@@ -86,15 +86,15 @@ def test_a_run_stops_above_one_percent_and_names_a_row():
             assert "2 do not fit" in said[0]
 
 
-def test_a_reward_for_silence_or_for_any_answer():
+def test_a_reward_for_silence_is_wrong_and_one_for_any_answer_is_said():
     data = rows(["1", "2", "3"])
-    for score, reason in (
-        (lambda text: 1.0, "an empty completion scores 1"),
-        (bool, "another row's answer scores 1"),
-    ):
-        reward = Reward("exact", lambda texts, rows, score=score: [float(score(text)) for text in texts])
-        report = check_rows(data, reward)
-        assert [row.reason for row in report.wrong] == [reason] * 3
+    silent = Reward("exact", lambda texts, rows: [1.0] * len(texts))
+    report = check_rows(data, silent)
+    assert [row.reason for row in report.wrong] == ["an empty completion scores 1"] * 3
+    any_answer = Reward("exact", lambda texts, rows: [float(bool(text)) for text in texts])
+    report = check_rows(data, any_answer)
+    assert not report.wrong
+    assert "another row's answer scores as much as the answer in 3 rows" in report.notes
 
 
 def test_rewards_of_the_users_own_are_never_stopped_but_said():

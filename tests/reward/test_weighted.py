@@ -68,7 +68,7 @@ def test_a_function_of_the_users_own_with_options(tmp_path, monkeypatch):
         ("math+", "empty part"),
         ("2*", "empty part"),
         ("math+math", "two parts have the same name"),
-        ("1.2.3*math", "is no weight"),
+        ("1.2.3*math", "is not a weight"),
         ("math+0.2*fromat", r"no reward is called 'fromat' \(did you mean 'format'\?\)"),
         ("math:deep=1", "reward 'math' has no option 'deep'"),
         ("x*math", r"no reward is called 'x\*math'"),

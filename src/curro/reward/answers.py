@@ -147,9 +147,7 @@ def last_boxed(text: str) -> str | None:
                 opened.append((token.start(), token.end()))
         elif opened:
             box = opened.pop()
-            if box is not None and not (
-                boxes and boxes[-1][0] > box[0]
-            ):  # a box around a box is no other one
+            if box is not None and not (boxes and boxes[-1][0] > box[0]):  # a box around a box counts once
                 boxes.append((box[0], token.end(), text[box[1] : token.start()].strip()))
     if not boxes:
         return None
@@ -252,7 +250,7 @@ def accepted(row: Row) -> list[str]:
     """The answers of a row, of which a completion needs one; empty where it has none.
 
     A list of texts, or the JSON or Python text of one, holds several. Placeholders such as "", "N/A", NaN or
-    NuminaMath's "proof" are no answers, because a completion that says nothing would equal them.
+    NuminaMath's "proof" do not count, because a completion that says nothing would equal them.
     """
     answer = row["answer"]
     if hasattr(answer, "tolist"):

@@ -38,7 +38,7 @@ class Call:
     Attributes:
         name: with its dots.
         positional: the values of arguments without a name.
-        named: those of the others.
+        named: the values of named arguments.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Untyped(str):
 
 
 class Broken(ValueError):
-    """A text that begins a call and is none."""
+    """A text that begins a call which cannot be read."""
 
 
 _OPENING = (
@@ -81,7 +81,7 @@ _MISTRAL = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\])?\s*(\{.*)\Z", re.DOTALL)
 
 
 def parse_calls(text: str) -> list[Call] | None:
-    """The calls of a completion, possibly none (`[]`); None for prose and for what is no call.
+    """The calls of a completion, possibly none (`[]`); None for prose and for a call that cannot be read.
 
     Calls in tags may have prose around them, and calls in one fence too. Bare calls stand alone.
     """
@@ -92,7 +92,7 @@ def parse_calls(text: str) -> list[Call] | None:
 
 
 def read_calls(text: str) -> list[Call] | None:
-    """As `parse_calls`, but a text that begins a call and is none is an error.
+    """As `parse_calls`, but a call that cannot be read is an error.
 
     Raises:
         Broken: tags or a call's JSON in which no call can be read.

@@ -23,15 +23,15 @@ from curro.reward.workers.pool import CallFailed, NotBegun, StartFailed, WorkerL
 CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=120.0, gigabytes=4.0, cpu_seconds=2.0)
 """Limits of every check. One that exhausts them is interrupted, or ends with its process.
 
-A check only computes, so its processor time decides: on a busy machine the clock runs twenty times as far. A
-check that the clock ends has waited for the machine, and says nothing of the answer.
+A check only computes, so processor time is its limit: on a busy machine the clock runs twenty times as far.
+The clock's limit ends checks that waited for the machine. They say nothing about the answer.
 """
 
 BATCH_SECONDS = 60.0
 """Seconds on the clock after which no check of a batch is begun."""
 
 MOST_RESULTS = 8192
-"""How many results are kept: those of the latest jobs."""
+"""Number of results that are kept, from the latest jobs."""
 
 
 @cache
@@ -55,7 +55,7 @@ class Checks:
         _every.add(self)
 
     def make_lock(self) -> None:
-        """Begin with a new one in a forked process, where the thread that holds the old one is not."""
+        """Make a new lock in a forked process, where no thread could release the old one."""
         self._lock = threading.Lock()
 
     def scores(self, jobs: Sequence[Hashable], seconds: float = BATCH_SECONDS) -> list[float | None]:
@@ -66,8 +66,8 @@ class Checks:
 
         Args:
             jobs: what JSON can hold: texts, or tuples of texts.
-            seconds: jobs that have not begun by then get None, as do those that the clock or somebody else
-                ended: they are neither right nor wrong, and are checked anew where they come again.
+            seconds: jobs that have not begun by then get None, as do jobs that the clock or another process
+                ended. They are neither right nor wrong, and are checked anew when they come again.
 
         Raises:
             RewardError: the check cannot be loaded, or it raised this error for a mistake of the user's.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
+import math
 import os
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from curro.core.errors import ConfigError, RewardError
@@ -39,20 +43,29 @@ class Tests:
     function: str = ""
     unittests: str = ""
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the tests use, by which the program is told from an example of its use."""
+        return frozenset(re.findall(r"[A-Za-z_]\w*", " ".join([self.function, *self.asserts])))
+
 
 def read_tests(row: Row) -> Tests | None:
     """The tests of a row: of its column `tests`, else of its answer; None where it has neither.
 
-    Shapes, as they are or as JSON:
+    Shapes, as they are or as JSON, also within `{"test_cases": ...}`:
 
-    * `[{"input": ..., "output": ...}, ...]`, with `"fn_name"` for values in JSON instead of texts;
+    * `[{"input": ..., "output": ...}, ...]`. A function is called if `fn_name` names it, or `func_name` in
+      the `metadata` of a test or of the row (`testtype` functional): the inputs are its arguments in JSON;
     * `{"inputs": [...], "outputs": [...]}`, with `"fn_name"`: arguments and what the function returns;
     * `["assert f(1) == 2", ...]`, or one text of Python. The row's `setup` is executed before, and its
-      `fn_name` is the function that is tested, which is needed only where Python has one of that name;
+      `fn_name` (or `entry_point`) is the function that is tested. It is needed if Python has a function of
+      that name, and if the text defines `check(candidate)`, which is then called with it. Functions
+      `test_...` that nothing calls are called, as pytest does;
     * `{"unittest": "class TestCases(unittest.TestCase): ..."}`.
 
     Raises:
-        RewardError: the tests have none of these shapes, or there are none; the message has the prompt's key.
+        RewardError: the tests have none of these shapes, test nothing, or there are none; the message has the
+            prompt's key.
     """
     raw_tests = row.get("tests")
     if raw_tests is None:
@@ -60,9 +73,12 @@ def read_tests(row: Row) -> Tests | None:
     if raw_tests is None:
         return None
     try:
-        tests = _read(_from_json(raw_tests), str(row.get("setup") or ""), str(row.get("fn_name") or ""))
+        tested = row.get("fn_name") or row.get("entry_point") or _function_of(row.get("metadata"))
+        tests = _read(_from_json(raw_tests), str(row.get("setup") or ""), str(tested or ""))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise RewardError(f"the tests of the prompt {key(row)} cannot be read: {error!r:.200}") from None
+        raise RewardError(
+            f"the tests of the prompt {key(row)} cannot be read: {type(error).__name__}: {error!s:.300}"
+        ) from None
     if not (tests.runs or tests.asserts or tests.unittests):
         raise RewardError(f"the prompt {key(row)} has no tests")
     return tests
@@ -72,35 +88,163 @@ def _from_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return json.loads(value, parse_int=_integer)
     except ValueError:
         return [value]
 
 
+def _integer(digits: str) -> int:
+    """A whole number of any length; `int` refuses more than 4,300 digits."""
+    return int(Decimal(digits)) if len(digits) > 4000 else int(digits)
+
+
+def _function_of(metadata: Any) -> str | None:
+    """The name under `func_name` (or `fn_name`) in a test's or a row's metadata, which may be JSON."""
+    if isinstance(metadata, str):
+        try:
+            metadata = json.loads(metadata)
+        except ValueError:
+            return None
+    if not isinstance(metadata, dict):
+        return None
+    return metadata.get("func_name") or metadata.get("fn_name") or None
+
+
+_INPUT = ("input", "stdin", "inputs")
+_OUTPUT = ("output", "expected_output", "stdout", "outputs", "expected")
+
+
+def _either(test: Mapping[str, Any], names: Sequence[str]) -> Any:
+    for name in names:
+        if name in test:
+            return test[name]
+    raise ValueError(
+        f"a test has none of {', '.join(names)}: it has {', '.join(map(str, test)) or 'nothing'}"
+    )
+
+
 def _read(tests: Any, setup: str, tested: str) -> Tests:
+    for name in ("test_cases", "assert_case", "tests"):
+        if isinstance(tests, dict) and name in tests:
+            return _read(tests[name], setup, str(tests.get("fn_name") or tested))
     if isinstance(tests, dict) and "unittest" in tests:
         return Tests(unittests=_text(tests["unittest"]))
     if isinstance(tests, dict):
-        function = tests.get("fn_name")
-        pairs = list(zip(tests["inputs"], tests["outputs"], strict=True))
+        function = tests.get("fn_name") or None
+        inputs, outputs = _either(tests, _INPUT), _either(tests, _OUTPUT)
+        pairs = list(zip(inputs, outputs, strict=True))
     elif tests and all(isinstance(test, str) for test in tests):
-        return Tests(asserts=tuple(tests), setup=setup, function=tested)
+        return _statements(tests, setup, tested)
     else:
-        function = next((test["fn_name"] for test in tests if test.get("fn_name")), None)
-        pairs = [(test["input"], test["output"]) for test in tests]
+        named = (test.get("fn_name") or _function_of(test.get("metadata")) for test in tests)
+        is_functional = any(test.get("testtype") == "functional" for test in tests)
+        function = next(filter(None, named), tested if is_functional else None)
+        if is_functional and not function:
+            raise ValueError("functional tests name no function: give the row fn_name, or metadata.func_name")
+        pairs = [(_either(test, _INPUT), _either(test, _OUTPUT)) for test in tests]
     if function:
         calls = tuple(_call(function, *pair) for pair in pairs)
         return Tests(asserts=calls, setup=_CALLS + setup, function="_function")
     return Tests(runs=tuple((_text(stdin), _text(expected)) for stdin, expected in pairs))
 
 
-_CALLS = """
+_SOLUTIONS = ("solution", "main", "program", "submission", "answer", "your_module")
+"""Modules that tests import the program from: its names are there without."""
+
+
+def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
+    """Tests that are Python: each text a test, and what tests nothing stands before the next that does.
+
+    Raises:
+        ValueError: none of the texts tests anything, or functions of theirs that do want arguments.
+    """
+    asserts, before = [], ""
+    for text in texts:
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:  # the test fails, and says so to nobody but the program
+            asserts.append(before + text)
+            continue
+        text = _without_solution(text, tree)
+        calls = [] if _tests_something(tree) else _uncalled(tree, tested)
+        if not calls and not _tests_something(tree):
+            before += f"{text}\n"
+        elif not calls:
+            asserts.append(before + text)
+            before = ""
+        elif len(texts) == 1:
+            setup, asserts = f"{setup}\n{text}", calls
+        else:
+            asserts.append("\n".join([before + text, *calls]))
+            before = ""
+    if not asserts:
+        raise ValueError(
+            "they test nothing: they define or assign, and neither assert nor call; a text with "
+            "check(candidate) needs the name of the function, as the row's fn_name or entry_point"
+        )
+    return Tests(asserts=tuple(asserts), setup=setup, function=tested)
+
+
+def _without_solution(text: str, tree: ast.Module) -> str:
+    """A test's text without imports from a module that stands for the program."""
+    kept = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.ImportFrom) and node.module in _SOLUTIONS and not node.level)
+    ]
+    return text if len(kept) == len(tree.body) else ast.unparse(ast.Module(kept, tree.type_ignores))
+
+
+def _tests_something(tree: ast.Module) -> bool:
+    """Whether executing the statements asserts something that is no constant, raises, or calls."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Raise):
+            return True
+        if isinstance(node, ast.Assert):
+            if any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(node.test)):
+                return True
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return True
+        waiting += ast.iter_child_nodes(node)
+    return False
+
+
+def _uncalled(tree: ast.Module, tested: str) -> list[str]:
+    """Calls of test functions that nothing calls: HumanEval's `check`, pytest's `test_...`."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    wanted = [node for node in functions if node.name.startswith("test")]
+    if any(node.args.args or node.decorator_list for node in wanted):
+        raise ValueError("functions test_... that want arguments (fixtures, parameters) are not supported")
+    if not wanted and tested and any(node.name == "check" and len(node.args.args) == 1 for node in functions):
+        return [f"check({tested})"]
+    return [f"{node.name}()" for node in wanted]
+
+
+TOLERANCE = 1e-6
+"""Numbers with a point or an exponent are the same if they differ by less, relative to the larger of 1 and
+what is expected, as judges of competitions have it."""
+
+_CALLS = f"""
 def _plain(value):
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
+def _equal(got, expected):
+    if isinstance(got, list) and isinstance(expected, list):
+        return len(got) == len(expected) and all(map(_equal, got, expected))
+    if isinstance(got, dict) and isinstance(expected, dict):
+        return got.keys() == expected.keys() and all(_equal(_plain(got[k]), _plain(expected[k])) for k in got)
+    if type(got) in (int, float) and type(expected) in (int, float) and float in (type(got), type(expected)):
+        return got == expected or abs(got - expected) <= {TOLERANCE} * max(1, abs(expected))
+    return got == expected
+
 def _same(got, expected):
     got, expected = _plain(got), _plain(expected)
-    return got == expected or (isinstance(expected, list) and [got] == expected)
+    return _equal(got, expected) or (isinstance(expected, list) and _equal([got], expected))
 """
 """How results of functions are compared: JSON has no tuples, and some data sets wrap results in a list."""
 
@@ -112,29 +256,65 @@ def _call(function: str, inputs: Any, expected: Any) -> str:
     """
     if not str(function).isidentifier():
         raise ValueError(f"fn_name {function!r} is no name of a function")
-    arguments = inputs if isinstance(inputs, list) else [json.loads(line) for line in inputs.splitlines()]
-    result = json.loads(expected) if isinstance(expected, str) and isinstance(inputs, str) else expected
-    return f"assert _same(_function({function!r})(*{arguments!r}), {result!r})"
+    is_json = isinstance(inputs, str)
+    lines = [line for line in inputs.split("\n") if line.strip()] if is_json else []
+    arguments = [json.loads(line, parse_int=_integer) for line in lines] if is_json else inputs
+    result = json.loads(expected, parse_int=_integer) if isinstance(expected, str) and is_json else expected
+    if not isinstance(arguments, list):
+        raise TypeError(f"the arguments of {function} are a list, not {arguments!r:.60}")
+    return f"assert _same(_function({function!r})(*{_literal(arguments)}), {_literal(result)})"
+
+
+def _literal(value: Any) -> str:
+    """Python's notation of a value of JSON; long integers in hexadecimal, which has no limit."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name!r}: {_literal(item)}' for name, item in value.items())}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    return hex(value) if isinstance(value, int) and abs(value) >> 64 else repr(value)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(map(_text, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
     if not isinstance(value, str):
         raise TypeError(f"an input or output is a text, not {value!r:.60}")
     return value
 
 
 def same_output(output: bytes, expected: str) -> bool:
-    """Whether two texts have the same words on the same lines; white space around them does not count."""
-    return _lines(output.decode("utf-8", "replace")) == _lines(expected)
+    """Whether two texts have the same words on the same lines; white space around them does not count.
+
+    Numbers with a point or an exponent may differ by `TOLERANCE`.
+    """
+    lines = _lines(output.decode("utf-8", "replace")), _lines(expected)
+    if list(map(len, lines[0])) != list(map(len, lines[1])):
+        return False
+    words = zip(*([word for line in part for word in line] for part in lines), strict=True)
+    return all(got == wanted or _close(got, wanted) for got, wanted in words)
 
 
 def _lines(text: str) -> Sequence[list[str]]:
-    lines = [line.split() for line in text.splitlines()]
+    lines = [line.split() for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return lines
+
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+
+
+def _close(got: str, wanted: str) -> bool:
+    texts = got, wanted
+    if not all(_NUMBER.fullmatch(text) and len(text) < 400 for text in texts):
+        return False
+    if all(text.lstrip("+-").isdigit() for text in texts):
+        return False
+    return abs(float(got) - float(wanted)) <= TOLERANCE * max(1.0, abs(float(wanted)))
 
 
 _LONGEST_PROGRAM = 100_000
@@ -144,9 +324,10 @@ _LONGEST_PROGRAM = 100_000
 class Code:
     """Right if the completion's program passes the row's tests; with `partial`, the share that it passes.
 
-    The program is the completion's last block of code between lines of three backticks, else all of it. A run
-    passes where the program ends with status 0 and its output has the expected words on the expected lines;
-    an assert where it raises nothing; a test case where it passes (`curro.reward.sandbox.program_tests`).
+    `program_of` says which block of the completion is the program. A run passes if the program ends with
+    status 0 and its output has the expected words on the expected lines; an assert if it raises nothing; a
+    test case if it passes (`curro.reward.sandbox.program_tests`). A completion is not scored, and the log
+    says why, if a test gives the program an object that cannot be sent to its process.
 
     Source: curro's own.
 
@@ -215,7 +396,7 @@ class Code:
             if tests is None:
                 pending.append(None)
                 continue
-            job = program_of(completion), tests
+            job = program_of(completion, tests.names), tests
             if tests.unittests and not self.confinement.has_folder:
                 raise RewardError(
                     f"the tests of the prompt {key(row)} are of the module unittest, which needs a folder to "
@@ -231,20 +412,26 @@ class Code:
             return 0.0
         try:
             if tests.asserts:
-                passed = self._asserts(program, tests)
+                passed: list[bool | None] = self._asserts(program, tests)
             elif tests.unittests:
-                passed = self._unittests(program, tests)
+                passed = [*self._unittests(program, tests)]
             else:
-                passed = self._runs(program, tests)
+                passed = [*self._runs(program, tests)]
         except (ProgramNotBegun, OSError) as error:  # the latter where there are no more files, say
-            if not self._has_warned:
-                self._has_warned = True
-                warnings.warn(f"{error}; such completions are not scored", RuntimeWarning, stacklevel=1)
+            self._warn(str(error))
             return None
-        share = sum(passed) / (len(tests.asserts) or len(tests.runs) or len(passed) or 1)
+        if any(verdict is None for verdict in passed):
+            self._warn("a test gives the program an object that cannot be sent to its process")
+            return None
+        share = sum(map(bool, passed)) / (len(tests.asserts) or len(tests.runs) or len(passed) or 1)
         return share**self.exponent if self.partial else float(share == 1.0)
 
-    def _asserts(self, program: str, tests: Tests) -> list[bool]:
+    def _warn(self, reason: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(f"{reason}; such completions are not scored", RuntimeWarning, stacklevel=1)
+
+    def _asserts(self, program: str, tests: Tests) -> list[bool | None]:
         return run_asserts(
             program,
             tests.asserts,
@@ -272,17 +459,83 @@ class Code:
 _codes = in_forked_processes(Code.start_threads)
 
 
-def program_of(completion: str) -> str:
-    """The last block of code between fences, without the thought; all of a text that has no fence."""
-    text = completion.rpartition("</think>")[2]
-    block: list[str] = []
-    program: str | None = None
-    inside = False
-    for line in text.splitlines():
-        if line.lstrip().startswith("```"):
-            if inside:
-                program = "\n".join(block)
-            inside, block = not inside, []
-        elif inside:
-            block.append(line)
-    return text if program is None else program
+_FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+_PYTHON = ("python", "py", "python3")
+
+
+def program_of(completion: str, names: frozenset[str] = frozenset()) -> str:
+    """The program in a completion: one of its blocks between fences, outside of the thought; else all of it.
+
+    Fences are CommonMark's: three or more backticks or tildes, indented or not. One within a docstring does
+    not end a block that would not be Python there. Blocks marked as Python come before others. The last one
+    that defines a name of the tests is the program, so that an example of its use behind it is not. If there
+    is none, it is the last block that does more than show values, as an output does.
+
+    Args:
+        names: what the tests use.
+    """
+    text = re.sub(r"\r\n?", "\n", completion.rpartition("</think>")[2])
+    blocks = _blocks(text.split("\n"))
+    if not blocks:
+        return text
+    marked = [block for language, block in blocks if language in _PYTHON]
+    plain = [block for language, block in blocks if not language]
+    programs = marked or plain or [block for _, block in blocks]
+    trees = [_parsed(program) for program in programs]
+    for wanted in (_defines, _does_something):
+        for program, tree in zip(reversed(programs), reversed(trees), strict=True):
+            if tree is not None and wanted(tree, names):
+                return program
+    return programs[-1]
+
+
+def _blocks(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """(language, text) of every block; one that is never closed goes on to the end."""
+    blocks = []
+    i = 0
+    while i < len(lines):
+        opening = _FENCE.match(lines[i])
+        if opening is None:
+            i += 1
+            continue
+        indent, fence, info = opening.groups()
+        ends = [j for j in range(i + 1, len(lines)) if _closes(lines[j], fence)]
+        width = len(indent)
+        texts = {}
+        for j in [*ends[:20], len(lines)]:
+            inner = (line[width:] if not line[:width].strip() else line for line in lines[i + 1 : j])
+            texts[j] = "\n".join(inner)
+        language = (info.split() or [""])[0].lower()
+        end = next(iter(texts))
+        if language in _PYTHON and _parsed(texts[end]) is None:
+            end = next((j for j, text in texts.items() if _parsed(text) is not None), end)
+        blocks.append((language, texts[end]))
+        i = end + 1
+    return blocks
+
+
+def _closes(line: str, fence: str) -> bool:
+    stripped = line.strip()
+    return len(stripped) >= len(fence) and set(stripped) == {fence[0]}
+
+
+def _parsed(program: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _defines(tree: ast.Module, names: frozenset[str]) -> bool:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    assigned = (target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets)
+    defined |= {target.id for target in assigned if isinstance(target, ast.Name)}
+    return bool(defined & names)
+
+
+def _does_something(tree: ast.Module, names: frozenset[str]) -> bool:
+    """Whether a block has a statement other than values and names, which is what an output looks like."""
+    return any(not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call) for node in tree.body)

@@ -51,8 +51,8 @@ class Language:
     neighbours are a piece of their own. A piece of fewer than 20 letters says too little: it counts as the
     target's where it is in the target's script. So do all pieces where the prompt has fewer than 20 letters:
     its language is not known then, and its script, that of most of its letters, is the target's. Single
-    letters, code, formulas, LaTeX commands and tags are no prose and are left out; a completion without any
-    prose has 1, and so has every completion of a prompt without any.
+    letters, code, formulas, LaTeX commands and tags are left out, as they are not prose; a completion without
+    any prose has 1, and so has every completion of a prompt without any.
 
     Source: Guo et al., "DeepSeek-R1"; "Online Difficulty Filtering for Reasoning Oriented RL", appendix D.
 

@@ -88,7 +88,7 @@ class WeightedReward(Reward):
 
 
 def outcome_reward(reward: Reward) -> Reward:
-    """Of a sum the parts that verify the answer, whose rate is the pass rate; else the reward itself.
+    """The parts of a sum that verify the answer, whose rate is the pass rate; else the reward itself.
 
     They are added without their weights, as in the signal of a run (`curro.core.groups.outcome_parts`).
     """
@@ -178,7 +178,7 @@ def _parse(spec: str) -> list[tuple[float, str]]:
     """The weight of each part of a sum, and what it names; a plain name is the only part, with weight 1.
 
     Raises:
-        ConfigError: an empty part, or a weight that is no number.
+        ConfigError: an empty part, or a weight that is not a number.
     """
     if not _is_sum(spec):
         return [(1.0, spec)]
@@ -194,7 +194,7 @@ def _parse(spec: str) -> list[tuple[float, str]]:
         except ValueError:
             weight = math.nan
         if not math.isfinite(weight):
-            raise ConfigError(f"{term['weight']!r} in the reward {spec!r} is no weight: write a number")
+            raise ConfigError(f"{term['weight']!r} in the reward {spec!r} is not a weight: write a number")
         terms.append((weight, term["spec"].strip()))
     return terms
 

@@ -126,8 +126,9 @@ VERIFIERS = ("math", "exact", "code", "function-calls")
 def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: int = 0) -> RowReport:
     """Score a sample of rows with texts whose scores are known.
 
-    A row is wrong if none of the forms of its own answer scores, or if an empty completion, a program that
-    does nothing or another row's answer does. A reward of the user's own may mean something else by its
+    A row is wrong if none of the forms of its own answer scores, or if an empty completion or a program that
+    does nothing does. Another row's answer that scores is a note: two rows may have equal answers. A
+    reward of the user's own may mean something else by its
     numbers. So its rows are never wrong, and notes say in how many an empty completion scores as much as the
     answer.
 
@@ -176,8 +177,8 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
             )
         elif "boxed=true" not in reward.name:
             report.forms.update(form for form in _OWN if scored.get(form) == 0.0)
-    if name not in VERIFIERS or as_good[_CUT]:
-        report.notes += [f"{form} scores as much as the answer in {n} rows" for form, n in as_good.items()]
+    noted = as_good if name not in VERIFIERS else {form: as_good[form] for form in (_CUT, _OTHER)}
+    report.notes += [f"{form} scores as much as the answer in {n} rows" for form, n in noted.items() if n]
     if name == "code" and not any(form in _OWN for forms in texts for form in forms):
         report.notes.append("no row has a reference solution, so only programs that do nothing were scored")
     return report
@@ -304,7 +305,7 @@ def _reason(best: float | None, scored: Mapping[str, Score | str]) -> str | None
         return errors[0]
     if best is not None and best <= 0:
         return f"its own answer scores {best:g}"
-    for form in (_EMPTY, _NOTHING, _OTHER):
+    for form in (_EMPTY, _NOTHING):
         score = scored.get(form)
         if isinstance(score, float) and score > 0:
             return f"{form} scores {score:g}"

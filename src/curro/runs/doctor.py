@@ -258,7 +258,7 @@ def _rollouts(table: pa.Table) -> Rollouts:
 
 
 def _groups(table: pa.Table, prompt_L: np.ndarray, step_L: np.ndarray) -> tuple[np.ndarray, int]:
-    """Number the group of each line, and count those that the log made of several prompts.
+    """Number the group of each line, and count the groups that mix several prompts.
 
     A group is what the log names, or else the lines of one prompt in one step, because trainers reorder a
     batch. A prompt with n times as many lines in a step as most was drawn n times.
@@ -488,7 +488,7 @@ def _sample(log: Rollouts, rng: np.random.Generator) -> np.ndarray:
 def _replay(
     log: Rollouts, rewards_FG: np.ndarray, signal_F: np.ndarray, groups: np.ndarray, method: str, seed: int
 ) -> float:
-    """The share of groups with a signal among those that a method chooses from a sample of the log.
+    """Share of groups with a signal among the groups that a method chooses from a sample of the log.
 
     The sample is cut into windows. In each, the method draws from all prompts until half of the window's
     groups came up; draws outside of the window are dropped (the replay of Li et al. 2011, "Unbiased offline

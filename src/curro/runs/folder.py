@@ -17,7 +17,7 @@
     .lock             which process writes to the folder, while one does
 
 Steps are counted from 1 in all of them, and step 0 of the metrics is before training. This module writes
-them all; `curro.runs.report` reads those that grow.
+them all; `curro.runs.reader` reads the growing ones.
 """
 
 from __future__ import annotations

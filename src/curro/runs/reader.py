@@ -226,7 +226,7 @@ class History:
 
     @property
     def prompts(self) -> int:
-        """How many prompts the data set has, as far as the run tells; at least those that were seen."""
+        """Number of prompts in the data set as far as the run tells, at least the number seen."""
         seen = int(self.groups.first.sum())
         unseen = self.last("table/unseen")
         return seen + (int(unseen) if 0 <= unseen < MOST_PROMPTS else 0)
@@ -256,7 +256,7 @@ MOST_STEPS, MOST_PROMPTS = 10_000_000, 1 << 25
 """A page counts by step and by prompt, so these bound the memory that it takes."""
 
 MOST_TOKENS = 1 << 40
-"""Of a group: no run has as many, and sums of fewer are exact."""
+"""Upper bound for the tokens of one group. Larger values are damage; smaller ones add up exactly."""
 
 ROOM = 1 << 28
 """Bytes that a table of metrics may take, besides sixteen for each of its file's."""

@@ -184,7 +184,7 @@ class RunWriter:
     def drawn(self, draw: Draw) -> None:
         """Note why the prompts that are in flight now were drawn.
 
-        Of those that were in flight before a resume it is not known; they count as drawn by priority.
+        The reasons of prompts in flight before a resume are not known; they count as drawn by priority.
         """
         self._reasons |= dict(zip(draw.tickets.tolist(), draw.reasons.tolist(), strict=True))
 

@@ -252,6 +252,77 @@ class Node:
 
 
 def test_a_program_is_compiled_as_python_compiles_a_file(passed):
-    """Its annotations are evaluated: a name that it does not import is an error, and types are no texts."""
-    assert passed("def f(xs: List[int]):\n    return 1", "assert f([]) == 1") == [False]
+    """Its annotations are evaluated: a name that nothing gives it is an error, and types are no texts."""
+    assert passed("def f(xs: Lists[int]):\n    return 1", "assert f([]) == 1") == [False]
     assert passed("def f(x: int):\n    return f.__annotations__['x'](x)", "assert f('3') == 3") == [True]
+
+
+def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
+    program = "def f(a: Optional[List[int]]):\n    return Counter(a)[1], inf > 1, heapq.nlargest(1, a)"
+    assert passed(program, "assert f([1, 1, 2]) == (2, True, [2])") == [True]
+    assert passed("def Counter(a):\n    return 7\ndef f(a):\n    return Counter(a)", "assert f([]) == 7") == [
+        True
+    ]
+
+
+@pytest.mark.parametrize(
+    ("program", "test"),
+    [
+        ("def f(a): a.sort()", "a = [3, 1]\nf(a)\nassert a == [1, 3]"),
+        ("def f(grid): grid[0][1] = 9", "row = [1, 2]\ngrid = [row]\nf(grid)\nassert row == [1, 9]"),
+        ("def f(d): d['b'] = d.pop('a')", "d = {'a': 1}\nf(d)\nassert d == {'b': 1}"),
+        ("def f(q): q.append(4)",
+         "import collections\nq = collections.deque([3])\nf(q)\nassert list(q) == [3, 4]"),
+        ("def f(a): return a.pop()", "a = [1, 2]\nassert f(a) == 2 and a == [1]"),
+        ("class E(ValueError): pass\ndef f(): raise E('no', 5)",
+         "try:\n    f()\nexcept ValueError as error:\n    assert error.args == ('no', 5)"),
+        ("class D(Exception): pass\nclass E(D): code = 3\ndef f(): raise E()",
+         "try: f()\nexcept D: ok = 1\nassert ok"),
+        ("def f(g, x): return g(x) + 1", "assert f(lambda v: v * 2, 3) == 7"),
+        ("def f(g):\n    try: g()\n    except KeyError as e: return e.args",
+         "def g(): raise KeyError('k')\nassert f(g) == (\"'k'\",)"),
+        ("def f(xs): return sum(xs)", "assert f(map(int, '123')) == 6"),
+        ("class P: pass\nclass Q(P): pass\ndef f(): return Q()",
+         "assert isinstance(f(), (int, P)) and not isinstance(3, P)"),
+        ("class C:\n    def __enter__(s): return 5\n"
+         "    def __exit__(s, kind, *a): return kind is ValueError\ndef f(): return C()",
+         "with f() as v:\n    raise ValueError('x')\nassert v == 5"),
+        ("class V:\n    def __init__(s, x): s.x = x\n    def __add__(s, o): return V(s.x + o.x)\n"
+         "    def __lt__(s, o): return s.x < o.x",
+         "assert (V(1) + V(2)).x == 3 and V(1) < V(2) and [v.x for v in sorted([V(3), V(1)])] == [1, 3]"),
+        ("class P:\n    def __init__(s, x): s.x = x\ndef f(x): return P(x)",
+         "assert f(1) == P(1) and f(1) != P(2)"),
+        ("class V:\n    def __init__(s): s.d = {}\n    def __setitem__(s, k, v): s.d[k] = v\n"
+         "    def __contains__(s, k): return k in s.d",
+         "v = V()\nv['a'] = 1\nassert 'a' in v and 'b' not in v"),
+    ],
+)  # fmt: skip
+def test_what_tests_do_with_a_right_program_works(passed, program, test):
+    assert passed(program, test) == [True]
+
+
+@pytest.mark.parametrize(
+    "test", ["assert f(2) == 4", "assert f(2) < 5", "assert abs(f(2) - 4) < 1e-6", "assert 4 == f(2)",
+     "assert f(2) in [4]"]
+)  # fmt: skip
+def test_an_object_of_the_program_cannot_claim_to_be_what_a_test_expects(passed, test):
+    operators = ["eq", "lt", "le", "sub", "rsub", "abs", "contains", "float", "index", "hash"]
+    methods = "".join(f"    def __{name}__(self, *a): return 0\n" for name in operators)
+    assert passed(
+        f"class Yes:\n{methods}    def __bool__(self): return True\ndef f(x): return Yes()", test
+    ) == [False]
+
+
+@pytest.mark.parametrize("value", ["None", "True", "10", "''", "()"])
+def test_a_name_that_tests_bind_is_never_the_programs_again(passed, value):
+    program = (
+        f"import sys, types\nclass Module(types.ModuleType):\n    asked = 0\n    @property\n"
+        f"    def wanted(self):\n"
+        f"        Module.asked += 1\n        return {value} if Module.asked < 2 else 'forged'\n"
+        f"wanted = {value}\nsys.modules['program'].__class__ = Module\ndef f(x): return 'forged'"
+    )
+    assert passed(program, f"wanted = {value}", "assert f(2) == wanted") == [True, False]
+
+
+def test_what_cannot_be_given_to_a_program_has_no_verdict(passed):
+    assert passed("def f(x): return 1", "assert f(object()) == 1", "assert f(2) == 1") == [None, True]

@@ -86,14 +86,35 @@ def test_many_at_once_while_the_event_loop_goes_on(code, monkeypatch):
     ("text", "program"),
     [
         ("x = 1", "x = 1"),
-        ("```python\na\n```\nand\n```\nb\n  c\n```", "b\n  c"),
-        ("```python\na\n```\nand\n```\nb", "a"),
+        ("```python\na()\n```\nand\n```\nb()\n```", "a()"),
+        ("```\na()\n```\nand\n```\nb = 1\n```", "b = 1"),
+        ("```python\nprint(1)\n```\nIt prints:\n```\n1\n```", "print(1)"),
+        ("```\nprint(1)\n```\nIt prints:\n```\n1\n```", "print(1)"),
+        ("```python\na()\n```\nBetter:\n```python\nb()\n```", "b()"),
+        (
+            "```python\ndef f(x):\n    return x\n```\nFor example:\n```python\nprint(f(1))\n```",
+            "def f(x):\n    return x",
+        ),
+        ("1. So:\n\n   ```python\n   if x:\n       y()\n   ```", "if x:\n    y()"),
+        ("~~~python\na()\n~~~", "a()"),
+        ("````python\na = '```'\n````", "a = '```'"),
+        (
+            '```python\ndef f():\n  """\n  ```\n  f()\n  ```\n  """\n```',
+            'def f():\n  """\n  ```\n  f()\n  ```\n  """',
+        ),
+        ("Run it:\n```bash\npython a.py\n```\n```py\na()\n```\n```json\n{}\n```", "a()"),
+        ("```python\na()", "a()"),
         ("<think>```\na\n```</think>b", "b"),
         ("```\n```", ""),
     ],
 )
 def test_the_program_of_a_completion(text, program):
-    assert program_of(text) == program
+    assert program_of(text, frozenset({"f"})) == program
+
+
+@pytest.mark.parametrize("character", "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+def test_characters_that_end_lines_elsewhere_are_part_of_a_program(character):
+    assert program_of(f"```python\nx = 'a{character}b'\n```") == f"x = 'a{character}b'"
 
 
 @pytest.mark.parametrize(
@@ -105,15 +126,29 @@ def test_the_program_of_a_completion(text, program):
         ),
         ({"tests": '["assert x"]', "setup": "x = 1"}, Tests(asserts=("assert x",), setup="x = 1")),
         ({"tests": None, "answer": None}, None),
+        ({"tests": [{"input": 4, "output": 5.5}]}, Tests(runs=(("4", "5.5"),))),
+        ({"tests": [{"stdin": "4", "expected_output": "5"}]}, Tests(runs=(("4", "5"),))),
+        ({"tests": {"language": "python", "test_cases": [{"input": "1", "output": "2", "fn_name": None}]}},
+         Tests(runs=(("1", "2"),))),
+        ({"tests": "def check(candidate):\n    assert candidate(1) == 2\n", "entry_point": "f"},
+         Tests(asserts=("check(f)",), setup="\ndef check(candidate):\n    assert candidate(1) == 2\n"
+         "", function="f")),
+        ({"tests": "from solution import f\ndef test_it():\n    assert f(1) == 2"},
+         Tests(asserts=("test_it()",), setup="\ndef test_it():\n    assert f(1) == 2")),
+        ({"tests": ["x = 1", "assert f(x) == 2"]}, Tests(asserts=("x = 1\nassert f(x) == 2",))),
     ],
-)
+)  # fmt: skip
 def test_shapes_of_tests(row, tests):
     assert read_tests(row) == tests
 
 
 @pytest.mark.parametrize(
-    "tests", [[], {}, 5, [{"input": "1"}], {"inputs": ["1"], "outputs": []}, [{"input": 1, "output": "1"}],
-              {"fn_name": "f()", "inputs": [[1]], "outputs": [1]}]
+    "tests", [[], {}, 5, [{"input": "1"}], {"inputs": ["1"], "outputs": []}, [{"input": None, "output": "1"}],
+              {"fn_name": "f()",
+               "inputs": [[1]], "outputs": [1]}, ["x = 1"], ["assert True"], "def f(): pass",
+              "def check(candidate):\n    assert candidate(1) == 2",
+               "def test_it(fixture):\n    assert fixture",
+              [{"input": "1", "output": "2", "testtype": "functional"}]]
 )  # fmt: skip
 def test_tests_that_cannot_be_read(tests):
     with pytest.raises(RewardError, match=r"prompt 'k' (has no tests|cannot be read)"):
@@ -123,7 +158,12 @@ def test_tests_that_cannot_be_read(tests):
 def test_outputs_are_compared_by_words_and_lines():
     assert same_output(b"1  2\n3 \n\n", "1 2\n3")
     assert not same_output(b"1\n2", "1 2")
-    assert not same_output(b"1.0", "1")
+    assert not same_output(b"1", "2")
+    assert not same_output(b"0.5", "0.3")
+    assert not same_output(b"1.0 1", "1.0")
+    assert not same_output(b"nan", "1.0")
+    for got, expected in ((b"0.333333", "0.3333333333"), (b"2.0", "2"), (b"1e3", "1000.0"), (b"-0.0", "0")):
+        assert same_output(got, expected)
     assert not same_output(b"\xff", "")
 
 
@@ -142,7 +182,7 @@ def test_options(spec, message):
 
 
 @pytest.mark.parametrize(
-    "tests", [[{"input": "", "output": "7"}], ["assert True"], {"unittest": "class TestCases: ..."}]
+    "tests", [[{"input": "", "output": "7"}], ["assert x"], {"unittest": "class TestCases: ..."}]
 )
 def test_a_program_that_could_not_begin_is_not_scored(monkeypatch, tests):
     code = resolve_reward("code:sandbox=required,seconds=60")
@@ -155,6 +195,33 @@ def test_a_program_that_could_not_begin_is_not_scored(monkeypatch, tests):
     with pytest.warns(RuntimeWarning, match=r"^no room; such completions are not scored$"):
         assert code.score(["print(7)", "pass"], [{"tests": tests}] * 2) == [None, None]
     assert code.score(["print(8)"], [{"tests": tests}]) == [None]  # and is told of once
+
+
+@pytest.mark.parametrize("place", ["test", "row", "row as JSON"])
+def test_functional_tests_call_the_function_that_metadata_names(place):
+    test = {"input": '["x", "y"]\n3', "output": "5", "testtype": "functional"}
+    named = {"func_name": "count"}
+    row = {"key": "k", "tests": json.dumps([test | ({"metadata": named} if place == "test" else {})])}
+    row |= {} if place == "test" else {"metadata": json.dumps(named) if "JSON" in place else named}
+    right = "class Solution:\n    def count(self, a, b):\n        return len(a) + b"
+    code = resolve_reward("code:sandbox=required,seconds=60")
+    assert code.score([right, right.replace("+", "-")], [row] * 2) == [1.0, 0.0]
+
+
+def test_long_integers_are_read_written_and_returned():
+    digits = "1" + "0" * 5000
+    code = resolve_reward("code:sandbox=required,seconds=60")
+    runs = [{"input": digits, "output": digits[:-1] + "1"}]
+    calls = f'{{"fn_name": "f", "inputs": [[{digits}]], "outputs": [{digits[:-1]}1]}}'
+    assert code.score(["print(int(input()) + 1)"], [{"tests": runs}]) == [1.0]
+    assert code.score(["def f(n): return n + 1", "def f(n): return n"], [{"tests": calls}] * 2) == [1.0, 0.0]
+
+
+def test_floats_that_functions_return_may_differ_a_little():
+    tests = {"fn_name": "f", "inputs": [[1]], "outputs": [{"a": [0.3, 1]}]}
+    code = resolve_reward("code:sandbox=required,seconds=60")
+    programs = ["def f(x): return {'a': [0.1 + 0.2, 1]}", "def f(x): return {'a': [0.31, 1]}"]
+    assert code.score(programs, [{"tests": tests}] * 2) == [1.0, 0.0]
 
 
 def test_prompts_without_tests():

@@ -18,8 +18,8 @@ from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.prompts import PromptTable
 
 FLOOR, METHOD_FLOOR = 1 / 8, 1 / 16
-"""Least shares of places that uniform sampling and the method keep. With 1/16 for uniform sampling a method
-gave up a learnable family in 5 of 12 simulated runs on a mixture of twenty, with 1/8 in none."""
+"""Least shares of places that uniform sampling and the method keep. With 1/16 for uniform sampling `frontier`
+gave up a learnable family in 5 of 12 simulated runs on a mixture of twenty; with 1/8, in 1 of 10."""
 START = 1 / 4
 """The weight of uniform sampling before the first group, of a total of 1."""
 RATE, LARGEST = 1 / 4, 1 / 16

@@ -30,12 +30,14 @@ def run_asserts(
     setup: str = "",
     function: str = "",
     packages: bool = False,
-) -> list[bool]:
+) -> list[bool | None]:
     """Which of the tests pass, in two confined processes: the program's cannot read the tests.
 
     The program runs as a module. Tests see stand-ins for its functions and classes: plain data goes and comes
     by value, as built-in types, so that no object of the program's can claim to equal what is expected; other
-    objects can be called, iterated, indexed, asked for public attributes and given back. Names of `setup` and
+    objects can be called, iterated, indexed, combined with each other, asked for public attributes and given
+    back. Containers that the program changes in place change for the tests too, and it can call functions of
+    the tests that it is given. A test that gives it anything else has no verdict: None. Names of `setup` and
     of Python's own functions and modules are the program's only where they are what is tested.
 
     Args:
@@ -87,7 +89,8 @@ def run_asserts(
         finish(processes, limits.seconds)
         os.lseek(verdicts, 0, os.SEEK_SET)
         digits = os.read(verdicts, 2 * len(tests)).split()
-    return [i < len(digits) and digits[i] == b"1" for i in range(len(tests))]
+    verdicts_by_digit = {b"1": True, b"0": False, b"?": None}
+    return [verdicts_by_digit.get(digits[i], False) if i < len(digits) else False for i in range(len(tests))]
 
 
 def run_unittests(

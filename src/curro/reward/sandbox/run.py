@@ -329,7 +329,7 @@ def _queued(processes: Sequence[int]) -> int:
             if os.readlink(f"{thread}/ns/net") != machines:
                 lines = [
                     line
-                    for name in ("tcp", "tcp6")
+                    for name in ("tcp", "tcp6", "udp", "udp6")
                     for line in Path(f"{thread}/net/{name}").read_text().splitlines()[1:]
                 ]
                 return sum(int(queue, 16) for line in lines for queue in line.split()[4].split(":"))

@@ -18,7 +18,7 @@ read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68,
 70, open 2 -, openat 257 56, close 3 57, close_range 436 436, lseek 8 62, stat 4 -, fstat 5 80, lstat 6 -,
 newfstatat 262 79, statx 332 291, access 21 -, faccessat 269 48, faccessat2 439 439, readlink 89 -,
 readlinkat 267 78, getcwd 79 17, chdir 80 49, fchdir 81 50, getdents64 217 61, dup 32 23, dup2 33 -, dup3
-292 24, pipe 22 -, pipe2 293 59, flock 73 32, ftruncate 77 46, fsync 74 82, fdatasync 75 83, fadvise64 221
+292 24, pipe 22 -, pipe2 293 59, ftruncate 77 46, fsync 74 82, fdatasync 75 83, fadvise64 221
 223, poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create1 291 20, epoll_ctl 233 21,
 epoll_wait 232 -, epoll_pwait 281 22, eventfd2 290 19, timerfd_create 283 85, timerfd_settime 286 86,
 timerfd_gettime 287 87, socketpair 53 199, recvfrom 45 207, shutdown 48 210, getsockopt 55 209,
@@ -42,12 +42,15 @@ creat 85 -, mkdir 83 -, mkdirat 258 34, mknod 133 -, mknodat 259 33, rmdir 84 -,
 rename 82 -, renameat 264 38, renameat2 316 276, link 86 -, linkat 265 37, symlink 88 -, symlinkat 266 36,
 chmod 90 -, fchmod 91 52, fchmodat 268 53, chown 92 -, lchown 94 -, fchown 93 55, fchownat 260 54, truncate 76
 45, fallocate 285 47, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88, statfs 137 43, fstatfs 138
-44, sync 162 81, syncfs 306 267, copy_file_range 326 285, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7,
-getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10, listxattr 194 11, llistxattr 195 12, flistxattr 196 13,
-removexattr 197 14, inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 254 27, inotify_rm_watch 255
+44, sync 162 81, syncfs 306 267, copy_file_range 326 285, getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10,
+listxattr 194 11, llistxattr 195 12, flistxattr 196 13,
+flock 73 32, inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 254 27, inotify_rm_watch 255
 28
 """
-"""What a program needs that has a folder to write to."""
+"""What a program needs that has a folder to write to.
+
+Extended attributes can be read and not set: the kernel keeps 64 KB of an access list, which no limit counts.
+"""
 
 _NETWORK_TABLE = """
 connect 42 203, accept 43 202, accept4 288 242, bind 49 200, listen 50 201, getpeername 52 205,
@@ -75,8 +78,9 @@ _SPECIAL = {
 }  # fmt: skip
 _NEW_PARENT_OR_NAMESPACE = 0x7E028000
 """Flags of `clone`: CLONE_NEW..., and CLONE_PARENT, which makes a brother of a child."""
-_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
-"""Copies, flags and locks of a file; not F_SETOWN and F_SETSIG, which send signals."""
+_FCNTL, _LOCKS = (0, 1, 2, 3, 4, 1030), (5, 6, 7, 36, 37, 38)
+"""Copies and flags of a file; with a folder also locks, which databases take and no limit counts. F_SETOWN
+and F_SETSIG, which send signals, are refused."""
 _IOCTL = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
 
@@ -86,8 +90,9 @@ _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 _BUFFERS = (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF, and those with FORCE: what waits in a socket counts for no program."""
 
-_FAMILIES, _PROTOCOLS = (1, 2, 10, 16), range(18)
-"""Of sockets: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, and up to UDP; others keep data that nobody counts."""
+_FAMILIES, _PROTOCOLS = (2, 10), range(18)
+"""Of sockets: AF_INET and AF_INET6, up to UDP. Others keep data that nobody counts: a closed client's data
+wait in the backlog of a UNIX listener."""
 
 _LOAD, _EQUAL, _GREATER, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERROR, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
@@ -127,7 +132,8 @@ def filter_program(
     lines += [(_EQUAL, 0, 1, special["clone3"]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
     isolating = [(_BITS, 0, 1, _NEW_PARENT_OR_NAMESPACE), (_RETURN, 0, 0, refused)]
     lines += _if(special["clone"], 0, isolating, created)
-    for name, argument, values in (("fcntl", 1, _FCNTL), ("ioctl", 1, _IOCTL), ("prlimit64", 0, (0,))):
+    fcntl = _FCNTL + _LOCKS * folder
+    for name, argument, values in (("fcntl", 1, fcntl), ("ioctl", 1, _IOCTL), ("prlimit64", 0, (0,))):
         allowed = [line for value in values for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW))]
         lines += _if(special[name], argument, allowed, refused)
     larger = [line for value in _BUFFERS for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, refused))]

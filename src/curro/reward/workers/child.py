@@ -36,7 +36,7 @@ class OutOfTime(BaseException):
 def main() -> None:
     """Serve one function on standard input and output until the input ends."""
     jobs, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what the function prints is no reply
+    os.dup2(2, 1)  # so that what the function prints is not read as a reply
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's to handle
     setup = pickle.loads(_read(jobs))

@@ -13,7 +13,7 @@ Made = TypeVar("Made")
 def in_forked_processes(call: Callable[[Made], object]) -> weakref.WeakSet[Made]:
     """A set of objects; a forked process makes the call with each of them before anything else.
 
-    Of its parent's threads it has none, and what these hold, such as locks, nobody there lets go of.
+    A forked child has none of its parent's threads, so locks that they held are never released.
     """
     objects: weakref.WeakSet[Made] = weakref.WeakSet()
 

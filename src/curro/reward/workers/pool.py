@@ -3,6 +3,9 @@
 math-verify's and reasoning-gym's checks, a user's reward and a filler's scorer run in it. Each worker is a
 process of its own group with limits on time and memory. A call that exhausts a limit, or crashes its process,
 fails alone: its worker is started again, and the others go on. POSIX only.
+
+Pools of libraries (pebble, concurrent.futures) unpickle what their workers send. Here a worker has read text
+that a model wrote, so its results come back as JSON. Those pools limit neither processor time nor memory.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ END_SECONDS = 5.0
 
 
 _FROM_OUTSIDE = (signal.SIGKILL.name, signal.SIGALRM.name)
-"""By what a process ends that was killed, and one whose limit on the clock is long over: no call ends so."""
+"""Signals that end a process from outside: somebody killed it, or its limit on the clock is long over."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class WorkerLost(Exception):
 
     Args:
         from_outside: whether the clock's limit was reached, which a busy machine reaches too, or somebody
-            else killed the process, as a machine without memory does.
+            else killed the process, as the kernel does when memory runs out.
     """
 
     def __init__(self, reason: str, *, from_outside: bool = False) -> None:
@@ -259,7 +262,7 @@ class _Worker:
         return answer["value"]
 
     def kill(self) -> None:
-        """Kill the process and all that it has started; whoever waits for its reply gets `WorkerLost`."""
+        """Kill the process and all that it has started. A call that waits for it raises `WorkerLost`."""
         self._is_closing = True
         process = self._process
         if process is not None:
@@ -280,7 +283,7 @@ class _Worker:
             for pipe in (self._process.stdin, self._process.stdout):
                 # not the buffer: it would send what the parent sends, and a thread may hold its lock
                 cast(BufferedReader, pipe).raw.close()
-            self._process.returncode = 0  # it is no child of this process, which cannot wait for it
+            self._process.returncode = 0  # the parent's child, for which this process cannot wait
             self._process = None
 
     def _restart(self) -> None:

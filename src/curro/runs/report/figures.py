@@ -100,7 +100,7 @@ class Picture:
 
 
 def run_figures(history: History) -> list[Picture]:
-    """Draw the figures for which a run has numbers, those that are looked at first in front."""
+    """Draw the figures for which a run has numbers, the most important first."""
     with _styled():
         drawn = [draw(history) for draw in FIGURES]
     return [picture for picture in drawn if picture is not None]
@@ -426,7 +426,7 @@ def _picture(
 
 
 def _label(name: str) -> str:
-    """A name for a legend; matplotlib leaves out those that begin with an underscore."""
+    """A name for a legend; matplotlib leaves out names that begin with an underscore."""
     return readable(f" {name}" if name.startswith("_") else name, 34)
 
 

@@ -90,7 +90,7 @@ def checkpoint_table(saved: Path) -> pa.Table:
     """Read the prompt table of a saved curriculum, which has numbers and no texts."""
     columns = load_state(saved).get("table")
     if not isinstance(columns, dict) or not columns:
-        raise CheckpointError(f"{saved} has no prompt table: it is of another version")
+        raise CheckpointError(f"{saved} has no prompt table: another version of curro wrote it")
     size = np.size(next(iter(columns.values())))
     for name, column in columns.items():
         is_array = isinstance(column, np.ndarray) and column.shape == (size,)

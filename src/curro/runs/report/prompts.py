@@ -133,7 +133,7 @@ class Visit:
         reason: why the prompt was chosen.
         is_admitted: whether the group was trained on.
         predicted: what the method had predicted, in words; of METIS, the policy's judgment.
-        rollouts: those that were kept.
+        rollouts: the kept ones.
     """
 
     step: int

@@ -115,7 +115,7 @@ class WatchServer(ThreadingHTTPServer):
     Args:
         runs: what is shown.
         port: 0 takes a free one.
-        folders: of runs; those that begin there later are shown too.
+        folders: folders of runs; a run that begins there later is shown too.
         token: whether the secret is asked for.
 
     Raises:

@@ -31,6 +31,7 @@ def begin() -> tuple[str, dict[str, Any]]:
         os.setresuid(job["uid"], job["uid"], job["uid"])
     if job["confine"]:
         confine["after"](job["confine"], rules)
+    sys.set_int_max_str_digits(0)  # programs read and write long integers; their time is limited
     sys.path += job["path"]
     sys.argv[:] = ["program.py"]
     for name in ("exit", "quit"):  # as the module `site` gives them, which takes longer than all the rest
