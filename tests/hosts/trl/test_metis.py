@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from tests.hosts.trl.judging import (
     weights,
 )
 from tests.hosts.trl.setup import Diary, dataset, trainer
-from trl import GRPOTrainer
 
 import curro
 from curro.core.policy import AuxiliarySamples
@@ -221,36 +219,6 @@ def test_other_kinds_of_prompt_and_model(tmp_path, kind):
     host.train()
     assert host.model.training
     assert host.curriculum.metrics()["judge/judgments"] == 24
-
-
-@pytest.mark.parametrize(
-    ("method", "parameters"),
-    [
-        ("_prepare_inputs", ["self", "generation_batch"]),
-        ("_compute_loss", ["self", "model", "inputs"]),
-        (
-            "_get_per_token_logps_and_entropies",
-            ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"],
-        ),
-    ],
-)
-def test_seams_of_trl(method, parameters):
-    assert list(inspect.signature(getattr(GRPOTrainer, method)).parameters)[: len(parameters)] == parameters
-
-
-def test_state_of_trl_that_the_second_loss_reads():
-    assert GRPOTrainer.loss_is_scaled_for_ga
-    source = inspect.getsource(GRPOTrainer)
-    for seam in (
-        "inputs = self._buffered_inputs[self._step % self.args.steps_per_generation]",
-        "self._step += 1",
-        "normalizer * self.current_gradient_accumulation_steps / self.args.steps_per_generation",
-        "self.eos_token_ids = eos_token_ids",
-        "self.chat_template_kwargs = args.chat_template_kwargs or {}",
-    ):
-        assert seam in source, (
-            f"TRL has moved: GRPOTrainer no longer has `{seam}`; see curro/hosts/trl/trainer.py"
-        )
 
 
 def policy_of(folder: Any, **options: Any) -> Any:

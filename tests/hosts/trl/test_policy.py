@@ -9,6 +9,7 @@ from tests.hosts.trl.judging import copy_of, weights
 from tests.hosts.trl.setup import dataset, resumed_and_whole, trainer
 
 import curro
+from curro.hosts.trl.seams import end_tokens
 
 FRONTIER = {"name": "frontier", "candidates": 2, "features": "entropy"}
 
@@ -32,7 +33,7 @@ def test_entropies_are_those_of_the_two_tokens_after_each_prompt(tmp_path, conve
                 logits = model(input_ids=torch.tensor([ids])).logits[0, -1]
             distribution = torch.distributions.Categorical(logits=logits / 0.7)
             assert expected == pytest.approx(float(distribution.entropy()), abs=1e-4)
-            logits[host.eos_token_ids] = -torch.inf  # an answer of one token has no second one
+            logits[end_tokens(host)] = -torch.inf  # an answer of one token has no second one
             ids = [*ids, int(logits.argmax())]
     assert found.std(axis=0).min() > 1e-3
 
