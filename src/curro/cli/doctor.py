@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -65,7 +65,7 @@ def doctor(
         console.print(f"{i}. {advice}", soft_wrap=True)
 
 
-def _check_data(console: Console, data: str, name: str, columns: dict[str, str], sample: int) -> None:
+def _check_data(console: Console, data: str, name: str, columns: dict[str, Any], sample: int) -> None:
     from curro.data import load_prompts
     from curro.reward import resolve_reward
     from curro.reward.row_checks import check_rows

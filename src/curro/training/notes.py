@@ -85,7 +85,7 @@ def try_judge(plan: Plan, say: Callable[[str], None]) -> None:
         ConfigError: none of them can be read.
     """
     predictor = getattr(plan.curriculum.selection, "predictor", None)
-    if not hasattr(predictor, "trial"):
+    if predictor is None or not hasattr(predictor, "trial"):
         return
     numbers = np.arange(min(TRIAL, plan.curriculum.table.size))
     with beside_training(plan.model, plan.settings.seed):

@@ -8,12 +8,12 @@ stops the run, any other switches something off, in one sentence.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import trl
 from packaging.version import Version
@@ -169,7 +169,7 @@ def unaccelerated(trainer: type[Any], args: Any, lost: dict[str, str]) -> str:
 def _has(trainer: type[Any], seam: Seam) -> bool:
     method = getattr(trainer, seam.name, None)
     if seam.takes is None:
-        return method is not None or seam.name in _names(trainer)
+        return method is not None or seam.name in _names(cast(Hashable, trainer))
     if not callable(method):
         return False
     parameters = inspect.signature(method).parameters
@@ -178,7 +178,7 @@ def _has(trainer: type[Any], seam: Seam) -> bool:
 
 
 @cache
-def _names(trainer: type[Any]) -> set[str]:
+def _names(trainer: Any) -> set[str]:
     """All names that the methods of a class use, its attributes among them."""
     return {
         name

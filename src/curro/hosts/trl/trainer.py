@@ -24,7 +24,7 @@ from curro.core.configuration import describe_signal
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
-from curro.core.policy import AuxiliarySamples
+from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
@@ -208,7 +208,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if (skip_empty_steps or scale_rate) and (options.deepspeed or options.deepspeed_plugin):
             option = "skip_empty_steps" if skip_empty_steps else "scale_rate"
             raise ConfigError(f"DeepSpeed makes its updates itself: leave out {option}")
-        if SECOND_LOSS in lost and curriculum.selection.trains_policy:
+        if SECOND_LOSS in lost and PolicyUse.TRAINED in curriculum.selection.policy_use:
             raise ConfigError(f"{lost[SECOND_LOSS]}, on which {SECOND_LOSS} stand: choose another method")
         self.curriculum = curriculum
         self._merges_rounds = self._needs_rounds

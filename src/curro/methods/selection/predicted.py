@@ -100,7 +100,9 @@ class Predicted(Selection):
             score = -np.abs(value - self.target)
         if self.adaptive is not None:
             self.adaptive.learn()
-        self._share = self.adaptive.share if self.exploration is None else self.exploration
+            self._share = self.adaptive.share
+        elif self.exploration is not None:
+            self._share = self.exploration
         uniform = int(self.rng.binomial(n, self._share)) if self._share else 0
         # the candidates are in random order, so the first ones are a uniform sample of the free prompts
         best = uniform + _highest(score[uniform:], n - uniform)
