@@ -14,6 +14,7 @@ import json
 import re
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, suppress
 from functools import cache
@@ -204,6 +205,12 @@ def rewards() -> list[Any]:
 
 
 def scores(texts: Sequence[str], folder: Path) -> dict[str, int]:
+    """As `_scores`, without the warnings of answers that only stand for one."""
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        return _scores(texts, folder)
+
+
+def _scores(texts: Sequence[str], folder: Path) -> dict[str, int]:
     """Completions, and answers of the data set: every reward that runs no program gives a finite number."""
     from curro.methods.prediction.metis.predictor import read_prediction
     from curro.reward.code import program_of, read_tests

@@ -6,12 +6,13 @@ import random
 import numpy as np
 import pytest
 import torch
+from benchmarks.learning import warm_models as warm
 from tests.hosts.trl.setup import trainer
 from typer.testing import CliRunner
 
 from curro.cli import make_app
 from curro.core.policy import conversation_ids
-from curro.lab import family, load, warm
+from curro.lab import family, load
 from curro.lab.judging import JudgingFamily
 from curro.methods.prediction.metis.predictor import read_prediction
 from curro.methods.prediction.metis.template import read_template

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.learning import warm_models as warm
 from tests.lab.test_families import HOSTILE
 
 from curro.core.errors import ConfigError
 from curro.data import load_prompts
-from curro.lab import family, load, warm
+from curro.lab import family, load
 from curro.lab.families.locks import ERROR_RATES, LETTERS, MAPS, UNKNOWN, Lock, Locks
 from curro.reward import resolve_reward
 from curro.reward.environments import resolve_environment

@@ -64,7 +64,7 @@ def test_a_recipes_header_runs_as_it_stands(path, tmp_path, tiny_model):
 
 def test_every_recipe_of_more_weights_than_a_gpu_has_memory_for_splits_them():
     """Float32 weights, gradients and AdamW's moments are 16 bytes a weight; METIS asks for them whole."""
-    names = {path.stem for path in PAPER if "--config_file recipes/trl/fsdp.yaml" in path.read_text()}
+    names = {path.stem for path in PAPER if "launch --config_file recipes/trl/fsdp.yaml" in path.read_text()}
     assert names == {"prioritized_replay_guru", "difficulty_filtering", "metis_dapo", "metis_code"}
 
 

@@ -159,6 +159,10 @@ def _json(path: Path, split: str) -> Rows:
             raise
         yield from _json_lines(path)  # which names the line
         return
+    if path.suffix == ".jsonl" and isinstance(content, dict) and not {"data", "rows"} & set(content):
+        if any(not isinstance(value, list | dict) for value in content.values()):  # a file of one row
+            yield from _json_lines(path)
+            return
     rows = _rows_in(content, path, split) if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise DataError(f"{path} is not rows but {type(rows).__name__}: write an array of objects")

@@ -79,11 +79,7 @@ TRIAL = 10
 
 
 def try_judge(plan: Plan, say: Callable[[str], None]) -> None:
-    """Ask the policy for some judgments where the selection relies on them.
-
-    Raises:
-        ConfigError: none of them can be read.
-    """
+    """Ask the policy for some judgments where the selection relies on them, and say how many cannot be read."""
     predictor = getattr(plan.curriculum.selection, "predictor", None)
     if predictor is None or not hasattr(predictor, "trial"):
         return
@@ -92,9 +88,9 @@ def try_judge(plan: Plan, say: Callable[[str], None]) -> None:
         share = predictor.trial(numbers)
     failed = f"{len(numbers) - round(share * len(numbers))} of the policy's first {len(numbers)} judgments"
     if share == 0:
-        raise ConfigError(
-            f"{failed} cannot be read, so that METIS would choose at random: give it an instruction-tuned "
-            "model, more max_tokens or another template, or take frontier"
+        say(
+            f"{failed} cannot be read, and METIS chooses at random as long as none can: give it an "
+            "instruction-tuned model, more max_tokens or another template, or take frontier"
         )
-    if share <= 0.5:
+    elif share <= 0.5:
         say(f"{failed} cannot be read; a prompt whose judgment fails is chosen last")

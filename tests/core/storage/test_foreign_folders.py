@@ -379,7 +379,8 @@ def test_a_table_whose_keys_are_hashes_is_shown(tmp_path):
     pq.write_table(
         pa.table({"prompt": [0, 1], "key": HashKeys(hashes).to_arrow()}), folder.path / "table.parquet"
     )
-    assert "000102030405060708090a0b0c0d0e0f" in run_command("inspect", "run", folder=tmp_path)
+    run_command("inspect", "run", "--out", "prompts.csv", folder=tmp_path)
+    assert "000102030405060708090a0b0c0d0e0f" in (tmp_path / "prompts.csv").read_text()
 
 
 @pytest.mark.parametrize("command", [5, [1], {"a": "b"}, "train"])

@@ -48,7 +48,10 @@ def _run(folder: Path) -> None:
 
 
 def _in_processes(command: list[str], folder: Path) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}:{REPOSITORY / 'recipes'}",
+    }
     environment |= {"PYTHON_EXEC": python()}  # what torch.distributed.run starts the processes with
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr

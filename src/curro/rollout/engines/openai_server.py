@@ -184,7 +184,8 @@ class OpenAIEngine:
         body = self._body(prompt, capabilities.fields)
         sizes = [n] if capabilities.several else [1] * n
         answers = await _together([self.server.ask(body, size, size) for size in sizes if size])
-        if sizes[0] > 1 and (failure := answers[0][1]) and failure.refused and not answers[0][0]:
+        choices, failure = answers[0]
+        if sizes[0] > 1 and failure and failure.refused and not failure.endless and not choices:
             sizes = [1] * n  # it gave two to the first request, and gives no more than some number
             answers = await _together([self.server.ask(body, 1, 1) for _ in sizes])
         rollouts: list[Rollout] = []
@@ -235,7 +236,7 @@ class OpenAIEngine:
             body = self._body(prompt, fields) | {"max_tokens": 1}
             for several in (1,) if is_greedy else (2, 1):  # some servers refuse a request for two
                 choices, failure = await self.server.ask(body, needed=1, n=several)
-                if choices:
+                if choices or (failure and failure.endless):
                     break
             if choices and _PROBE in choices[0].text:
                 raise EngineError(
