@@ -159,15 +159,20 @@ def _json(path: Path, split: str) -> Rows:
             raise
         yield from _json_lines(path)  # which names the line
         return
-    if path.suffix == ".jsonl" and isinstance(content, dict) and not {"data", "rows"} & set(content):
-        if any(not isinstance(value, list | dict) for value in content.values()):  # a file of one row
-            yield from _json_lines(path)
-            return
+    if path.suffix == ".jsonl" and isinstance(content, dict) and _is_row(content):
+        yield from _json_lines(path)
+        return
     rows = _rows_in(content, path, split) if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise DataError(f"{path} is not rows but {type(rows).__name__}: write an array of objects")
     for number, row in enumerate(rows):
         yield _row(row, path, ":1" if row is content else f", item {number}")
+
+
+def _is_row(content: dict[str, Any]) -> bool:
+    """Whether the only object of a JSONL file is a row: it has a plain value, and no rows under a usual name."""
+    has_plain = any(not isinstance(value, list | dict) for value in content.values())
+    return has_plain and not {"data", "rows"} & set(content)
 
 
 def _json_lines(path: Path) -> Rows:

@@ -79,7 +79,7 @@ TRIAL = 10
 
 
 def try_judge(plan: Plan, say: Callable[[str], None]) -> None:
-    """Ask the policy for some judgments where the selection relies on them, and say how many cannot be read."""
+    """Ask the policy for some judgments if the selection relies on them, and say how many cannot be read."""
     predictor = getattr(plan.curriculum.selection, "predictor", None)
     if predictor is None or not hasattr(predictor, "trial"):
         return
