@@ -170,7 +170,7 @@ def _json(path: Path, split: str) -> Rows:
 
 
 def _is_row(content: dict[str, Any]) -> bool:
-    """Whether the only object of a JSONL file is a row: it has a plain value, and no rows under a usual name."""
+    """Whether the only object of a JSONL file is a row: it has a plain value, and no rows of its own."""
     has_plain = any(not isinstance(value, list | dict) for value in content.values())
     return has_plain and not {"data", "rows"} & set(content)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from curro.core.curriculum import Curriculum
+from curro.core.errors import RunError
 from curro.core.groups import Feedback
 from curro.runs.reader import read_history
 from curro.runs.report.advice import advise
@@ -88,8 +90,9 @@ class Notices:
             )
         if self._writer is not None and self._groups >= self._next_look:
             self._next_look = self._groups * 3 // 2
-            for advice in advise(read_history(self._writer.folder)):
-                self.say(advice.name, f"{advice.problem} {advice.advice}")
+            with suppress(RunError):  # no training step is finished yet: the next look tells
+                for advice in advise(read_history(self._writer.folder)):
+                    self.say(advice.name, f"{advice.problem} {advice.advice}")
 
     def _watch_parts(self, feedback: Feedback) -> None:
         """Say which part varies where the sum of several parts ranks and gates.
