@@ -45,7 +45,6 @@ def test_groups_rollouts_and_steps(load, tmp_path, written, fan_out):
     groups = history.groups
     assert groups.prompt.tolist() == [prompt for one in asked for prompt in one]
     assert groups.step.tolist() == [step for step, one in enumerate(asked, 1) for _ in one]
-    assert not groups.admitted.all()
     assert set(groups.rollouts) == {4}
     assert set(groups.tokens) == {40 if fan_out else 20}
     assert set(groups.cut) == {1}

@@ -261,6 +261,7 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
         ConfigError: a `target` beside `predicts="variance"`.
     """
     rule: dict[str, Any] = {"target": 0.5} if predicts == "success-rate" else {}
+    rule["exploration"] = 0.0  # the paper's
     rule |= {name: options.pop(name) for name in ("target", "exploration") if name in options}
     if predicts == "variance" and rule.get("target") is not None:
         raise ConfigError("pcl with predicts=variance takes the highest predictions: leave `target` out")
@@ -269,7 +270,7 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
     )
 
 
-def metis(*, candidates: int = 8, exploration: float | None = None, **options: Any) -> Predicted:
+def metis(*, candidates: int = 8, exploration: float | None = 0.0, **options: Any) -> Predicted:
     """Of many random candidates, the prompts whose rewards the policy itself expects to vary most.
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
@@ -278,7 +279,7 @@ def metis(*, candidates: int = 8, exploration: float | None = None, **options: A
 
     Args:
         candidates: m, 8 in table 5.
-        exploration: as in `Predicted`; 0 in the paper.
+        exploration: as in `Predicted`; the default is the paper's, and `none` adapts it.
         options: those of `curro.methods.prediction.metis.Metis`.
     """
     return Predicted(predictor={"name": "metis", **options}, candidates=candidates, exploration=exploration)

@@ -215,13 +215,11 @@ class Failure:
     Attributes:
         reason: what messages say of it.
         refused: whether the server would refuse the same request again.
-        endless: whether its answer was longer than any to the request can be.
         wait: how many seconds the server wants to be left alone.
     """
 
     reason: str
     refused: bool = False
-    endless: bool = False
     wait: float = 0.0
 
 
@@ -344,7 +342,7 @@ class Server:
             except Exception as error:
                 for cause in (error, error.__cause__):
                     if isinstance(cause, TooLongError):
-                        return Failure(str(cause), refused=True, endless=True)
+                        return Failure(str(cause), refused=True)
                 if isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError):
                     return Failure(f"the server failed in its answer: {error.message:.200}")
                 # openai 2 lets the transport's own errors through where an answer breaks off

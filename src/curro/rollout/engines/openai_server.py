@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 
 from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
-from curro.rollout.engines.openai_requests import Server, StreamedChoice
+from curro.rollout.engines.openai_requests import Failure, Server, StreamedChoice
 
 _OPTIONS = {
     "model": "model",
@@ -185,7 +186,7 @@ class OpenAIEngine:
         sizes = [n] if capabilities.several else [1] * n
         answers = await _together([self.server.ask(body, size, size) for size in sizes if size])
         choices, failure = answers[0]
-        if sizes[0] > 1 and failure and failure.refused and not failure.endless and not choices:
+        if sizes[0] > 1 and _refuses_several(failure) and not choices:
             sizes = [1] * n  # it gave two to the first request, and gives no more than some number
             answers = await _together([self.server.ask(body, 1, 1) for _ in sizes])
         rollouts: list[Rollout] = []
@@ -236,7 +237,7 @@ class OpenAIEngine:
             body = self._body(prompt, fields) | {"max_tokens": 1}
             for several in (1,) if is_greedy else (2, 1):  # some servers refuse a request for two
                 choices, failure = await self.server.ask(body, needed=1, n=several)
-                if choices or (failure and failure.endless):
+                if choices or not _refuses_several(failure):
                     break
             if choices and _PROBE in choices[0].text:
                 raise EngineError(
@@ -281,3 +282,8 @@ async def _together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+def _refuses_several(failure: Failure | None) -> bool:
+    """Whether a server refused a request because it asks for several completions: what it says names `n`."""
+    return failure is not None and failure.refused and re.search(r"\bn\b", failure.reason) is not None
