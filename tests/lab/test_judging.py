@@ -70,7 +70,8 @@ def test_the_tokens_are_those_that_a_trained_policy_is_asked(judge, tmp_path) ->
     _, tokenizer = load("chains_judge")
     rng = random.Random(0)
     made = [judge.judgment(rng) for _ in range(judge.warm.judgments)]
-    options = trainer(tmp_path, processing_class=tokenizer).policy.access.template_options
+    host = trainer(tmp_path, processing_class=tokenizer)
+    options = {**host.chat_template_kwargs, "chat_template": host.chat_template}
     asked = [conversation_ids(tokenizer, messages, **options) for messages, _ in made]
     batch = warm._judgments(judge, tokenizer, random.Random(0))
     for i, (_, answer) in enumerate(made):

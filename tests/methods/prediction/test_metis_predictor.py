@@ -309,7 +309,12 @@ class Judged(RuleBasedStateMachine):
         for curriculum in (self.resumed, self.steady):
             pending = curriculum.selection.predictor.state_dict()["pending"]["prompts"]
             assert set(pending.tolist()) == self.judged <= set(self.in_flight.values())
-        np.testing.assert_equal(self.resumed.metrics(), self.steady.metrics())
+        recent = ("drawn/", "dropped/", "trained/")  # of a window that is not saved
+        kept, steady = (
+            {name: value for name, value in curriculum.metrics().items() if not name.startswith(recent)}
+            for curriculum in (self.resumed, self.steady)
+        )
+        np.testing.assert_equal(kept, steady)
 
 
 def test_any_interleaving_with_resumes():
