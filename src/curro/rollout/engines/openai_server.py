@@ -284,6 +284,10 @@ async def _together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
         raise
 
 
+_SEVERAL = re.compile(r"\bn\b|\bchoices?\b|\bcompletions? (?:choice|per)", re.IGNORECASE)
+"""What servers that give one completion a request say of a request for several."""
+
+
 def _refuses_several(failure: Failure | None) -> bool:
     """Whether a server refused a request because it asks for several completions: what it says names `n`."""
-    return failure is not None and failure.refused and re.search(r"\bn\b", failure.reason) is not None
+    return failure is not None and failure.refused and _SEVERAL.search(failure.reason) is not None
