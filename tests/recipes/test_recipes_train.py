@@ -46,7 +46,8 @@ def test_a_recipes_header_runs_as_it_stands(path, tmp_path, tiny_model):
             assert tokenizer.eos_token == "<|im_end|>"
             assert tokenizer.eos_token_id in ends
         if path.stem == "difficulty_filtering":
-            shutil.copytree(model, "runs/difficulty-filtering-sft")
+            for folder in ("runs/difficulty-filtering-sft", "Qwen/Qwen2.5-7B-Instruct"):
+                shutil.copytree(model, folder)
         printed = measure(path)
         evaluated = [text for text in printed if "pass@1" in text]
         suites = re.findall(r"--suite ([\w-]+)", path.read_text())
