@@ -17,6 +17,7 @@ from typing import Any
 
 from curro.core.errors import ConfigError, RewardError
 from curro.data.raw import Row
+from curro.reward.answers import outside_thoughts
 from curro.reward.reward import Score, key
 from curro.reward.sandbox import Limits, ProgramNotBegun, find_confinement, run
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
@@ -474,7 +475,7 @@ def program_of(completion: str, names: frozenset[str] = frozenset()) -> str:
     Args:
         names: what the tests use.
     """
-    text = re.sub(r"\r\n?", "\n", completion.rpartition("</think>")[2])
+    text = re.sub(r"\r\n?", "\n", outside_thoughts(completion).lstrip("\n"))
     blocks = _blocks(text.split("\n"))
     if not blocks:
         return text
