@@ -188,7 +188,7 @@ def test_a_run_that_never_gets_a_reward_ends_after_a_step_of_groups(make_schedul
 def test_mean_rewards_are_refused(make_scheduler):
     scheduler = make_scheduler()
     _, metrics = PassRateCalculator().process(experiences(read(scheduler)))
-    with pytest.raises(RewardError, match=r"name curro\.hosts\.trinity\.GroupRewards in place"):
+    with pytest.raises(RewardError, match=r"name curro\.contrib\.trinity\.GroupRewards in place"):
         scheduler.feedback(metrics)
 
 
