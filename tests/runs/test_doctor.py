@@ -200,3 +200,6 @@ def test_the_command(tmp_path):
     assert "24 groups have no signal" in said
     assert "What to do next:" in said
     assert "cannot be read as a log" in run_command("doctor", __file__, folder=tmp_path, status=2)
+    assert "no file or folder 'nothere.jsonl'" in run_command(
+        "doctor", "nothere.jsonl", folder=tmp_path, status=2
+    )

@@ -150,6 +150,10 @@ def read_log(path: Path) -> Rollouts | Curves:
 
 
 def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise ConfigError(
+            f"there is no file or folder {str(path)!r}: name a log, or with --reward a data set"
+        )
     if not path.is_dir():
         return [path]
     for pattern in FILES:
