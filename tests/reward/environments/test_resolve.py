@@ -9,7 +9,7 @@ import pytest
 from curro.core.errors import ConfigError, CurroError
 from curro.data import PromptSet, load_prompts
 from curro.reward.environments import resolve_environment
-from curro.reward.environments.bfcl import Bfcl
+from curro.contrib.bfcl import Bfcl
 
 PROMPTS = PromptSet([{"prompt": "p", "answer": None, "key": "k"}])
 

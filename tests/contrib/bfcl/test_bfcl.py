@@ -12,7 +12,7 @@ from curro.core.errors import ConfigError, CurroError
 from curro.data import load_prompts
 from curro.reward import resolve_reward
 from curro.reward.environments import resolve_environment
-from curro.reward.environments.bfcl import Bfcl, tasks
+from curro.contrib.bfcl import Bfcl, tasks
 
 FIRST = tasks.rows("base", "train", 1)[0]
 TASK = {
