@@ -1,4 +1,6 @@
-"""Runs a recipe for TRL by the commands in its header: small files, a tiny model, two steps, on the CPU.
+"""Runs a recipe by the commands in its header: small files, a tiny model, two steps, on the CPU.
+
+Recipes for verl share what prepares their files (tests/hosts/verl/test_own_workers.py).
 
 python -m tests.recipes.harness        # the table of benchmarks/results/recipes.md; some minutes
 
@@ -27,7 +29,14 @@ import yaml
 from safetensors.torch import load_file
 from tests.hosts.trl.launch import under_fsdp2
 from tests.in_process import run_command
-from tests.recipes.small_data import ANSWERS, suite_rows, write_public_file, write_sft_set, write_tiny_model
+from tests.recipes.small_data import (
+    ANSWERS,
+    bfcl_rows,
+    suite_rows,
+    write_public_file,
+    write_sft_set,
+    write_tiny_model,
+)
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
@@ -88,10 +97,12 @@ def prepared_folder(path: Path, folder: Path) -> Iterator[None]:
     Public files have the names that the header gives them, and a few rows in their own format.
     """
     (folder / "recipes").symlink_to(RECIPES)
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), mock.patch("curro.contrib.bfcl.tasks.rows", bfcl_rows):
         for words in filter(prepares, commands_of(path)):
             script = words.index("recipes/prepare.py")
-            write_public_file(words[script + 1], folder / words[script + 2])
+            kind, name = words[script + 1 : script + 3]
+            if kind != "bfcl":
+                write_public_file(kind, folder / name)
             _run(words[script:])
         if path.stem.endswith("_sft"):
             write_sft_set(folder / "data" / "numina-r1-1107")

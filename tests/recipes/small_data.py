@@ -63,6 +63,14 @@ def public_rows(kind: str) -> list[dict[str, object]]:
     return [{"problem": _messages(n)[0]["content"], "answer": str(1 + n % 2)} for n in numbers]
 
 
+def bfcl_rows(name: str, split: str, limit: int | None) -> list[dict[str, str]]:
+    """In place of the package's conversations, in the columns of `curro.contrib.bfcl.tasks.rows`."""
+    return [
+        {"key": f"multi_turn_base_{n}", "prompt": _messages(n), "answer": "[[]]", "task": "{}"}
+        for n in range(PROBLEMS)
+    ]
+
+
 def write_public_file(kind: str, path: Path) -> None:
     """The file that `prepare.py KIND` is called with, with few rows."""
     rows = datasets.Dataset.from_list(public_rows(kind))

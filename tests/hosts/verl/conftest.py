@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 import ray
+import tests
 import transfer_queue as tq
 from forks import python
 from hypothesis import HealthCheck, settings
 from ray_for_tests import FORKED
 from setup_run import start_queue
+
+# verl's wheel has a package `tests`, which would hide this repository's folder
+tests.__path__.append(str(Path(__file__).parents[2]))
 
 # as in tests/conftest.py
 settings.register_profile(

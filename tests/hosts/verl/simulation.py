@@ -10,6 +10,7 @@ import json
 import os
 import re
 import types
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,7 +59,7 @@ class Letters:
 
 def number_of(text: str) -> int:
     """The prompt's number in its text; of a judgment's the last one's, which is judged."""
-    return int(re.findall(r"problem (\d+)", text)[-1])
+    return int(re.findall(r"(?:problem|What is) (\d+)", text)[-1])
 
 
 class Policy:
@@ -69,7 +70,7 @@ class Policy:
         self.taught = 0
 
     def pass_rate(self, number: int) -> float:
-        difficulty = 6 * number / (self.prompts - 1) - 3
+        difficulty = 6 * (number % self.prompts) / (self.prompts - 1) - 3
         return float(1 / (1 + np.exp(difficulty - self.skill)))
 
 
@@ -85,6 +86,8 @@ class Engine:
         marks_unscored: whether such a session is marked as curro's own rewards mark it; else it has NaN.
         unchecked: numbers of prompts of which so many sessions have a score, and NaN for `math`.
         penalty: what every reward lacks, and no number of `reward_extra_info`.
+        validation_size: rollouts of a prompt in validation.
+        score: by a prompt's columns and whether a session is right, what verl's reward function returns.
     """
 
     extra: ClassVar[dict[str, Any]] = {}
@@ -92,8 +95,12 @@ class Engine:
     marks_unscored: ClassVar[bool] = False
     unchecked: ClassVar[dict[int, int]] = {}
     penalty: ClassVar[float] = 0.0
+    validation_size = 1
 
     def __init__(self, policy: Policy, size: int, fail: dict[int, int] | None = None) -> None:
+        self.score: Callable[[dict[str, Any], bool], dict[str, float]] = lambda prompt, right: {
+            "score": right - self.penalty
+        }
         self.policy, self.size, self.fail = policy, size, fail or {}
         self.asked: list[tuple[int, int, str]] = []
         self.rewards: dict[str, list[float]] = {}
@@ -119,9 +126,10 @@ class Engine:
             self._answer(prompt, step, False)
 
     def _answer(self, prompt: dict[str, Any], step: int, validate: bool) -> None:
-        uid, number = prompt["uid"], number_of(prompt["raw_prompt"][0]["content"])
+        uid, number = prompt["uid"], number_of(prompt["raw_prompt"][-1]["content"])
         partition = "val" if validate else "train"
-        sessions = prompt.pop("__rollout_n__", 1 if validate else self.size)  # as verl's agent loops do it
+        size = self.validation_size if validate else self.size
+        sessions = prompt.pop("__rollout_n__", size)  # as verl's agent loops do it
         tq.kv_put(key=uid, partition_id=partition, tag={"status": "running"})
         if validate:
             self.validated.append(number)
@@ -136,9 +144,10 @@ class Engine:
             right = float(rng.random() < p)
             scores = torch.zeros(WIDTH)
             is_scored = validate or session >= self.unscored.get(number, 0)
-            scores[-1] = right - self.penalty if is_scored else 0.0 if self.marks_unscored else float("nan")
+            given = self.score(prompt, bool(right))
+            scores[-1] = given.pop("score") if is_scored else 0.0 if self.marks_unscored else float("nan")
             is_checked = session >= self.unchecked.get(number, 0)
-            infos = {"acc": right, "math": right if is_checked else float("nan")} | said | self.extra
+            infos = {"acc": right, "math": right if is_checked else float("nan")} | said | given | self.extra
             if self.marks_unscored:
                 infos[SCORED] = float(is_scored)
             answer = [RIGHT if right else WRONG, 5, EOS]
