@@ -20,6 +20,7 @@ from curro.data.raw import Row
 from curro.reward.answers import outside_thoughts
 from curro.reward.reward import Score, key
 from curro.reward.sandbox import Limits, ProgramNotBegun, find_confinement, run
+from curro.reward.sandbox.bubblewrap import INSTALL
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
 from curro.reward.workers.forks import in_forked_processes
 
@@ -401,7 +402,7 @@ class Code:
             if tests.unittests and not self.confinement.has_folder:
                 raise RewardError(
                     f"the tests of the prompt {key(row)} are of the module unittest, which needs a folder to "
-                    "write to, and Landlock leaves none: install bubblewrap (apt install bubblewrap)"
+                    f"write to, and Landlock leaves none: install bubblewrap ({INSTALL})"
                 )
             if job not in futures:
                 futures[job] = self._threads.submit(self._score, *job)
@@ -422,7 +423,10 @@ class Code:
             self._warn(str(error))
             return None
         if any(verdict is None for verdict in passed):
-            self._warn("a test gives the program an object that cannot be sent to its process")
+            self._warn(
+                "a test needs a package that is not there (packages=true), or gives the program an object "
+                "that cannot be sent to its process"
+            )
             return None
         share = sum(map(bool, passed)) / (len(tests.asserts) or len(tests.runs) or len(passed) or 1)
         return share**self.exponent if self.partial else float(share == 1.0)

@@ -146,41 +146,64 @@ BY_PARTS: dict[str, Callable[[Any], list[Any]]] = {
 }
 
 
-STARTERS = {
-    "typing": "Any Callable DefaultDict Deque Dict FrozenSet Generator Iterable Iterator List Mapping "
-    "NamedTuple Optional Sequence Set Tuple Type TypeVar Union",
-    "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
-    "dataclasses": "dataclass field",
-    "functools": "cache cmp_to_key lru_cache partial reduce total_ordering",
-    "heapq": "heapify heappop heappush heappushpop heapreplace nlargest nsmallest",
-    "bisect": "bisect_left bisect_right insort insort_left insort_right",
-    "itertools": "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile "
-    "groupby islice pairwise permutations product repeat starmap takewhile zip_longest",
-    "math": "ceil comb cos dist factorial floor gcd hypot inf isqrt lcm log log10 log2 perm pi prod sin sqrt",
-    "copy": "deepcopy",
-    "operator": "and_ attrgetter itemgetter mul or_ xor",
-    "random": "choice randint",
-    "string": "ascii_letters ascii_lowercase ascii_uppercase digits",
-}
-STARTER_MODULES = (
-    "bisect collections copy datetime functools heapq itertools json math operator random re statistics "
-    "string sys typing"
+STARTERS = (
+    "collections typing dataclasses functools heapq bisect itertools math copy operator random string re "
+    "datetime json statistics sys"
 )
-"""What the sites whose starter code these programs complete import before a program."""
+"""The modules that sites whose starter code these programs complete import, with their names, before one."""
+
+
+class ListNode:
+    def __init__(self, val: Any = 0, next: Any = None) -> None:
+        self.val, self.next = val, next
+
+
+class TreeNode:
+    def __init__(self, val: Any = 0, left: Any = None, right: Any = None) -> None:
+        self.val, self.left, self.right = val, left, right
 
 
 def starters(source: str) -> dict[str, Any]:
-    """The names of `STARTERS` that stand in a program, without the time that importing the others takes."""
-    import re
+    """What starter code gives of the names that a program uses and nobody defines."""
+    import builtins
 
-    words = set(re.findall(r"[A-Za-z_]\w*", source))
+    used, bound = global_names(source)
+    modules = STARTERS.split()
     names: dict[str, Any] = {}
-    for module, offered in STARTERS.items():
-        for name in words & set(offered.split()):
-            names[name] = getattr(importlib.import_module(module), name)
-    for module in words & set(STARTER_MODULES.split()):
-        names[module] = importlib.import_module(module)
+    for name in used - bound - set(dir(builtins)):
+        if name in modules:
+            names[name] = importlib.import_module(name)
+        elif name in ("ListNode", "TreeNode"):
+            names[name] = globals()[name]
+        elif is_name(name):
+            for module in map(importlib.import_module, modules):
+                if name in getattr(module, "__all__", dir(module)):
+                    names[name] = getattr(module, name)
+                    break
     return names
+
+
+def symbols(source: str) -> list[Any]:
+    """The symbols of all scopes of a text; empty where it is no Python."""
+    import symtable
+
+    try:
+        tables = [symtable.symtable(source, "test.py", "exec")]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    for table in tables:
+        tables += table.get_children()
+    return [symbol for table in tables for symbol in table.get_symbols()]
+
+
+def global_names(source: str) -> tuple[set[str], set[str]]:
+    """The global names that a text uses, and those that it binds, in whatever scope."""
+    used, bound = set(), set()
+    for symbol in symbols(source):
+        if symbol.is_global():
+            used |= {symbol.get_name()} if symbol.is_referenced() else set()
+            bound |= {symbol.get_name()} if symbol.is_assigned() or symbol.is_imported() else set()
+    return used, bound
 
 
 class Lent:
@@ -241,8 +264,11 @@ class ProgramSide(Wire):
         import builtins
 
         # a name of the starter code is found where Python's own are, behind all that the program defines
-        vars(self.module)["__builtins__"] = starters(SOURCE) | vars(builtins)
+        offered = starters(SOURCE)
+        vars(self.module)["__builtins__"] = offered | vars(builtins)
         exec(compile(SOURCE, "program.py", "exec", dont_inherit=True), vars(self.module))
+        for name in {"ListNode", "TreeNode"} & set(offered):
+            vars(self.module).setdefault(name, offered[name])
         return self.encode([name for name in vars(self.module) if isinstance(name, str)])
 
     def answer(self, request: Any) -> Any:
@@ -438,6 +464,7 @@ class TestSide(Wire):
         self.requests, self.replies = os.fdopen(REQUESTS, "w"), os.fdopen(REPLIES, "r")
         self.exceptions: dict[int, type] = {}
         self.is_carried = True
+        self.raised: Exception | None = None  # by the program, the last one
 
     def other(self, value: Any) -> Any:
         if isinstance(value, Far):
@@ -508,12 +535,13 @@ class TestSide(Wire):
             raised = ProgramError(*arguments)
         for name, value in attributes.items():
             setattr(raised, name, value)
+        self.raised = raised
         raise raised
 
     def run(self) -> None:
         """Execute the tests, and write 1 or 0 for each."""
         with os.fdopen(VERDICTS, "w", buffering=1) as verdicts:
-            overridden, used_names = program_names()
+            overridden = program_names()
             names: dict[str, Any] = {name: importlib.import_module(name) for name in {*MODULES} - overridden}
             offered = {name for name in self.decode(self.reply()) if is_name(name)}
             # a test takes these for Python's own: they are the program's only where they are what is tested
@@ -524,14 +552,19 @@ class TestSide(Wire):
             own = set(names)  # and what tests bind: never the program's again, whatever it gave before
             for number, source in enumerate([SETUP, *TESTS]):
                 self.is_carried = True
+                used, bound = global_names(source)
                 try:
-                    for name in (used_names[number] & offered) - own:
+                    for name in (used & offered) - own:
                         names[name] = self.ask("name", name)
-                    own |= bound_names(source)
-                    exec(compile(source, "test.py", "exec", dont_inherit=True), names)
+                    before = dict(names)
+                    try:
+                        exec(compile(source, "test.py", "exec", dont_inherit=True), names)
+                    finally:  # `from math import *` binds what the text does not name
+                        own |= bound | {name for name in names if names[name] is not before.get(name, own)}
                     verdict = "1"
-                except Exception:
-                    verdict = "0" if self.is_carried else "?"
+                except Exception as error:
+                    needs_package = isinstance(error, ModuleNotFoundError) and error is not self.raised
+                    verdict = "?" if needs_package or not self.is_carried else "0"
                 if number:
                     verdicts.write(f"{verdict}\n")
                 elif verdict == "0":
@@ -575,26 +608,13 @@ def replace(old: Any, new: Any) -> None:
             old[key] = after
 
 
-def bound_names(source: str) -> set[str]:
-    """The names that a test assigns, imports or defines at its top level."""
-    import symtable
-
-    try:
-        table = symtable.symtable(source, "test.py", "exec")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    return {
-        symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()
-    }
-
-
 def is_name(name: Any) -> bool:
     """Whether the program may bring this name: not one with two underscores, which rule how tests are run."""
     return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
 
 
-def program_names() -> tuple[set[str], list[set[str]]]:
-    """Python's names that are the program's all the same, and the names in the setup and in each test.
+def program_names() -> set[str]:
+    """Python's names that are the program's all the same.
 
     The function that is tested is the program's, although Python has one of that name. It is known from
     FUNCTION. Where that is empty and the tests use a name that nothing but the program can have, that is
@@ -604,44 +624,30 @@ def program_names() -> tuple[set[str], list[set[str]]]:
     import ast
     import builtins
 
-    trees = []
-    for source in (SETUP, *TESTS):
-        try:
-            trees.append(ast.parse(source))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            trees.append(ast.parse(""))
-    used = [{node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} for tree in trees]
     if FUNCTION:
-        return {FUNCTION}, used
-    bound: set[str] = {"_function"}
-    calls: list[ast.Call] = []
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                bound.add(node.id)
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-                bound.add(node.name)
-            elif isinstance(node, ast.arg):
-                bound.add(node.arg)
-            elif isinstance(node, ast.alias):
-                bound.add((node.asname or node.name).partition(".")[0])
-            elif isinstance(node, ast.ExceptHandler) and node.name:
-                bound.add(node.name)
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                calls.append(node)
+        return {FUNCTION}
+    used, bound = set(), {"_function"}
+    for symbol in (symbol for source in (SETUP, *TESTS) for symbol in symbols(source)):
+        kept = bound if symbol.is_assigned() or symbol.is_imported() or symbol.is_parameter() else used
+        kept.add(symbol.get_name())
     python = {*vars(builtins), *MODULES}
-    if set().union(*used) - bound - python:
-        return set(), used
+    if used - bound - python:
+        return set()
 
-    def inner(call: ast.Call) -> set[str]:
-        parts = [*call.args, *(keyword.value for keyword in call.keywords)]
-        nodes = [node for part in parts for node in ast.walk(part)]
-        return {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    def called(node: ast.AST) -> list[str]:
+        calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+        return [call.func.id for call in calls if isinstance(call.func, ast.Name)]
 
-    names = [call.func.id for call in calls if isinstance(call.func, ast.Name)]
-    wrapping = {name for name, call in zip(names, calls, strict=True) if inner(call) - {name} - bound}
-    tested = [name for name in names if name in python and name not in wrapping and name not in bound]
-    return set(tested[:1]), used
+    trees = [ast.parse(source) for source in (SETUP, *TESTS) if symbols(source)]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    wrapping = {
+        name
+        for call in calls
+        for name in called(call)[:1]
+        if isinstance(call.func, ast.Name) and set(called(call)) - {name} - bound
+    }
+    tested = [name for tree in trees for name in called(tree) if name in python - wrapping - bound]
+    return set(tested[:1])
 
 
 if SIDE == "program":
