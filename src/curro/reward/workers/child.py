@@ -43,7 +43,7 @@ def main() -> None:
     size = int(setup["gigabytes"] * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     try:
-        sys.path[:] = setup["sys_path"]
+        sys.path += [path for path in setup["sys_path"] if path not in sys.path]
         load, load_arguments = pickle.loads(setup["load"])
         function = load(*load_arguments)
     except BaseException as error:  # SystemExit too

@@ -253,15 +253,18 @@ class _Worker:
             self._process.returncode = 0  # the parent's child, for which this process cannot wait
 
     def _exchange(self, message: bytes, seconds: float | None) -> bytes | None:
-        """The reply, empty if the process has ended; None if nothing came in time."""
+        """The reply to a message, as `_reply` has it."""
         assert self._process is not None
         assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # the process has ended, as its output tells
+            child.send(self._process.stdin.fileno(), message)
+        return self._reply(seconds)
+
+    def _reply(self, seconds: float | None) -> bytes | None:
+        """A message of the process, empty if it has ended; None if nothing came in time."""
+        assert self._process is not None
         assert self._process.stdout is not None
         number = self._process.stdout.fileno()
-        try:
-            child.send(self._process.stdin.fileno(), message)
-        except BrokenPipeError:
-            return b""
         waiting = select.poll()
         waiting.register(number, select.POLLIN)
         return child.receive(number) if waiting.poll(seconds and 1000 * seconds) else None

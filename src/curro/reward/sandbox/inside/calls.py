@@ -8,6 +8,7 @@ import json
 import math
 import operator
 import os
+import re
 import sys
 
 TYPE_CHECKING = False
@@ -34,6 +35,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
+        self.numbers: dict[int, int] = {}
 
     def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:
         if value is None or isinstance(value, bool):
@@ -62,6 +64,9 @@ class Wire:
             letter = "n" if kind == "collections.Counter" else "d"
             pairs = [[self.encode(key, path), self.encode(item, path)] for key, item in value.items()]
             return {letter: pairs}
+        fields = getattr(type(value), "_fields", None)
+        if isinstance(value, tuple) and isinstance(fields, tuple):
+            return {"m": [self.encode(item, path) for item in value], "fields": [str(f) for f in fields]}
         for container_type, letter in ((list, "l"), (tuple, "t"), (frozenset, "z"), (set, "s")):
             if isinstance(value, container_type):
                 return {letter: [self.encode(item, path) for item in value]}
@@ -75,8 +80,14 @@ class Wire:
         return self.other(value)
 
     def other(self, value: Any) -> Any:
-        self.objects.append(value)
-        return {"h": len(self.objects) - 1}
+        return {"h": self.number(value)}
+
+    def number(self, value: Any) -> int:
+        """The number under which an object stays here."""
+        if id(value) not in self.numbers:
+            self.numbers[id(value)] = len(self.objects)
+            self.objects.append(value)
+        return self.numbers[id(value)]
 
     def far(self, number: int) -> Any:
         return self.objects[number]
@@ -85,6 +96,9 @@ class Wire:
         raise NotImplementedError
 
     def exception(self, kinds: list[Any]) -> type:
+        raise NotImplementedError
+
+    def coroutine(self, number: int) -> Any:
         raise NotImplementedError
 
     def decode(self, encoded: Any) -> Any:
@@ -113,6 +127,10 @@ class Wire:
         if letter in ("d", "n"):
             pairs = {self.decode(key): self.decode(item) for key, item in content}
             return pairs if letter == "d" else imported("collections.Counter")(pairs)
+        if letter == "m":
+            return imported("collections.namedtuple")("Fields", encoded["fields"])(*map(self.decode, content))
+        if letter == "w":
+            return self.coroutine(content)
         if letter == "q":
             return imported("collections.deque")(map(self.decode, content), encoded.get("most"))
         if letter == "o":
@@ -142,6 +160,9 @@ BY_PARTS: dict[str, Callable[[Any], list[Any]]] = {
     "fractions.Fraction": lambda value: [value.numerator, value.denominator],
     "datetime.date": date_parts,
     "datetime.datetime": date_parts,
+    "datetime.time": lambda value: [value.hour, value.minute, value.second, value.microsecond],
+    "uuid.UUID": lambda value: [str(value)],
+    "pathlib.PosixPath": lambda value: [str(value)],
     "datetime.timedelta": lambda value: [value.days, value.seconds, value.microseconds],
 }
 
@@ -232,6 +253,8 @@ class ProgramSide(Wire):
             return {"y": value._lent}
         if isinstance(value, type) and issubclass(value, Exception):
             return {"e": self.kinds(value)}
+        if type(value).__name__ == "coroutine":
+            return {"w": self.number(value)}
         return super().other(value)
 
     def kinds(self, kind: type) -> list[Any]:
@@ -240,10 +263,7 @@ class ProgramSide(Wire):
         for parent in kind.__mro__:
             if parent.__module__ == "builtins":
                 return [own, parent.__name__]
-            number = next((i for i, known in enumerate(self.objects) if known is parent), len(self.objects))
-            if number == len(self.objects):
-                self.objects.append(parent)
-            own.append([number, parent.__name__])
+            own.append([self.number(parent), parent.__name__])
         return [own, "Exception"]
 
     def borrowed(self, number: int) -> Any:
@@ -331,16 +351,40 @@ def _leave(value: Any, kind: Any, message: Any) -> bool:
     return bool(value.__exit__(kind, message, None))
 
 
+ARITHMETIC = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift",
+    "rshift",
+)  # fmt: skip
+ORDER = ("lt", "le", "gt", "ge")
+
+
+def copied(value: Any, *, deep: bool = False) -> Any:
+    import copy
+
+    return (copy.deepcopy if deep else copy.copy)(value)
+
+
+def awaited(value: Any) -> Any:
+    import asyncio
+
+    return asyncio.run(value)
+
+
+def turned(name: str) -> Callable[[Any, Any], Any]:
+    """The operator with its operands the other way round: `__radd__` of the second."""
+    return lambda right, left: getattr(operator, name)(left, right)
+
+
 SPECIALS: dict[str, Callable[..., Any]] = {
     "iter": iter, "next": next, "len": len, "bool": bool, "str": str,
     "enter": lambda value: value.__enter__(),
     "exit": _leave, "item": operator.getitem, "set item": operator.setitem, "del item": operator.delitem,
     "in": operator.contains, "isinstance": lambda value, kind: isinstance(value, kind),
-    "neg": operator.neg, "reversed": lambda value: list(reversed(value)),
-    **{name: getattr(operator, name) for name in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift",
-        "rshift", "lt", "le", "gt", "ge",
-    )},
+    "repr": repr, "type": type, "copy": copied, "deepcopy": lambda value: copied(value, deep=True),
+    "issubclass": lambda value, kind: issubclass(value, kind), "await": awaited,
+    "abs": abs, "neg": operator.neg, "reversed": lambda value: list(reversed(value)),
+    **{name: getattr(operator, name) for name in (*ARITHMETIC, *ORDER)},
+    **{f"r{name}": turned(name) for name in ARITHMETIC},
 }  # fmt: skip
 """What the tests may ask of an object of the program's."""
 
@@ -364,16 +408,19 @@ class Far:
         encoded = {name: encode(value) for name, value in named.items()}
         sent = [encode(value) for value in arguments]
         result, changed = self._tests.ask("call", self._number, sent, encoded)
+        self._tests.refresh()
         for i, value in changed:
             replace(arguments[i], value)  # do to an argument what the program did to its copy
         return result
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") and name not in ("__name__", "__qualname__", "__doc__"):
             raise AttributeError(name)
-        return self._tests.ask("get", self._number, name)
+        return self._tests.attribute(self._number, name)
 
     def _ask(self, operation: str, *arguments: Any) -> Any:
+        if operation in ("bool", "abs") and self._number in self._tests.mixed:
+            raise TypeError("an object that was computed with a value of the tests could claim anything")
         return self._tests.ask(operation, self._number, [self._tests.encode(value) for value in arguments])
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -393,8 +440,24 @@ class Far:
     def __bool__(self) -> Any:
         return self._ask("bool")
 
+    def __abs__(self) -> Any:
+        return self._ask("abs")
+
     def __str__(self) -> Any:
         return self._ask("str")
+
+    def __repr__(self) -> Any:
+        return self._ask("repr")
+
+    def __copy__(self) -> Any:
+        return self._ask("copy")
+
+    def __deepcopy__(self, copies: Any) -> Any:
+        return self._ask("deepcopy")
+
+    def __mro_entries__(self, bases: Any) -> Any:
+        self._tests.is_carried = False
+        raise NotCarried("a class of the tests cannot be derived from one of the program's")
 
     def __reversed__(self) -> Any:
         return iter(self._ask("reversed"))
@@ -429,20 +492,32 @@ class Far:
             return False
         return other._number == self._number or self._ask("state") == other._ask("state")
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return 0  # equal objects must have one
 
 
 def _between(name: str) -> Callable[[Far, Any], Any]:
-    """An operator of two objects of the program's; with a test's value a program could claim anything."""
+    """An operator of the program's objects.
+
+    With a value of the tests a program could claim anything, so arithmetic with one must give an object
+    again, and comparisons are refused.
+    """
 
     def operate(left: Far, right: Any) -> Any:
-        return left._ask(name, right) if isinstance(right, Far) else NotImplemented
+        if isinstance(right, Far):
+            return left._ask(name, right)
+        if name in ORDER:
+            return NotImplemented
+        result = left._ask(name, right)
+        if not isinstance(result, Far):
+            return NotImplemented
+        left._tests.mixed.add(result._number)
+        return result
 
     return operate
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor",
-              "lshift", "rshift", "lt", "le", "gt", "ge"):  # fmt: skip
+for _name in (*ARITHMETIC, *ORDER, *(f"r{_name}" for _name in ARITHMETIC)):
     setattr(Far, f"__{_name.strip('_')}__", _between(_name))
 
 
@@ -465,6 +540,11 @@ class TestSide(Wire):
         self.exceptions: dict[int, type] = {}
         self.is_carried = True
         self.raised: Exception | None = None  # by the program, the last one
+        self.fars: dict[int, Far] = {}
+        self.mixed: set[int] = set()  # objects that were computed with a value of the tests
+        self.names: dict[str, Any] = {}
+        self.data: dict[str, Any] = {}  # the program's global names that are no functions, as they were last
+        self.parts: list[tuple[int, str, Any, Any]] = []  # containers that are attributes, as they were last
 
     def other(self, value: Any) -> Any:
         if isinstance(value, Far):
@@ -472,9 +552,7 @@ class TestSide(Wire):
         if isinstance(value, type) and value in self.exceptions.values():
             return {"h": next(number for number, kind in self.exceptions.items() if kind is value)}
         if type(value).__name__ in ("function", "method", "builtin_function_or_method", "type"):
-            if value not in self.objects:
-                self.objects.append(value)
-            return {"y": self.objects.index(value)}
+            return {"y": self.number(value)}
         if hasattr(value, "__next__") and type(value).__module__ in ("builtins", "itertools"):
             from itertools import islice
 
@@ -483,7 +561,25 @@ class TestSide(Wire):
         raise NotCarried(f"a {type(value).__name__} cannot be given to the program")
 
     def far(self, number: int) -> Any:
-        return Far(self, number)
+        return self.fars.setdefault(number, Far(self, number))
+
+    def coroutine(self, number: int) -> Any:
+        async def wait() -> Any:
+            return self.ask("await", number, [])
+
+        return wait()
+
+    def attribute(self, number: int, name: str) -> Any:
+        value = self.ask("get", number, name)
+        if isinstance(value, list | dict | set):
+            self.parts = [*self.parts[-50:], (number, name, value, self.encode(value))]
+        return value
+
+    def refresh(self) -> None:
+        """Read the program's global data again; a test that has bound the name keeps what it has."""
+        for name, value in self.data.items():
+            if self.names.get(name) is value:
+                self.names[name] = self.data[name] = self.ask("name", name)
 
     def borrowed(self, number: int) -> Any:
         return self.objects[number]
@@ -503,6 +599,12 @@ class TestSide(Wire):
         return kind
 
     def ask(self, *request: Any) -> Any:
+        parts, self.parts = self.parts, []
+        for number, name, value, before in parts:  # do to an attribute what the tests did to its copy
+            now = self.encode(value)
+            if now != before:
+                self.ask("set", number, name, now)
+            self.parts.append((number, name, value, now))
         self.requests.write(json.dumps(request) + "\n")
         self.requests.flush()
         try:
@@ -548,14 +650,22 @@ class TestSide(Wire):
             offered -= {*vars(importlib.import_module("builtins")), *MODULES} - overridden
             names |= {name: Missing(name) for name in overridden - offered}
             names |= {"__name__": "tests", "_function": lambda name: self.function(name)}
-            names["isinstance"] = self.is_instance
+            names |= {"isinstance": self.is_instance, "issubclass": self.is_subclass, "type": self.type_of}
+            names |= {"_run_cases": run_cases}
+            self.names = names
+            for module in SOLUTIONS:
+                sys.modules[module] = self.solution(module, offered)
             own = set(names)  # and what tests bind: never the program's again, whatever it gave before
             for number, source in enumerate([SETUP, *TESTS]):
-                self.is_carried = True
+                self.is_carried, self.parts = True, []
                 used, bound = global_names(source)
                 try:
                     for name in (used & offered) - own:
                         names[name] = self.ask("name", name)
+                        if not isinstance(names[name], Far):
+                            self.data[name] = names[name]
+                    for name in bound:
+                        self.data.pop(name, None)
                     before = dict(names)
                     try:
                         exec(compile(source, "test.py", "exec", dont_inherit=True), names)
@@ -564,19 +674,45 @@ class TestSide(Wire):
                     verdict = "1"
                 except Exception as error:
                     needs_package = isinstance(error, ModuleNotFoundError) and error is not self.raised
-                    verdict = "?" if needs_package or not self.is_carried else "0"
+                    is_closed = needs_package or not self.is_carried or PATCHING.search(SETUP + source)
+                    verdict = "?" if is_closed else "0"
                 if number:
                     verdicts.write(f"{verdict}\n")
-                elif verdict == "0":
+                elif verdict != "1":
+                    verdicts.write(f"{verdict}\n" * len(TESTS))
                     return
 
     def is_instance(self, value: Any, kinds: Any) -> bool:
         """Python's `isinstance`; the program is asked of its own objects and classes."""
         kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        kinds = tuple(type if kind == self.type_of else kind for kind in kinds)
         local = tuple(kind for kind in kinds if not isinstance(kind, Far))
         if isinstance(value, Far):
             return any(isinstance(kind, Far) and value._ask("isinstance", kind) for kind in kinds)
         return isinstance(value, local)
+
+    def is_subclass(self, value: Any, kinds: Any) -> bool:
+        """Python's `issubclass`; the program is asked of its own classes."""
+        if isinstance(value, Far):
+            kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+            return any(isinstance(kind, Far) and value._ask("issubclass", kind) for kind in kinds)
+        return issubclass(value, kinds)
+
+    def type_of(self, value: Any, *more: Any) -> Any:
+        """Python's `type`; the program is asked of its own objects."""
+        return value._ask("type") if isinstance(value, Far) and not more else type(value, *more)
+
+    def solution(self, name: str, offered: set[str]) -> Any:
+        """A module that stands for the program, for tests that import it."""
+        module = type(sys)(name)
+        vars(module)["__getattr__"] = lambda name: self.imported_name(name)
+        vars(module)["__all__"] = sorted(offered)
+        return module
+
+    def imported_name(self, name: str) -> Any:
+        if not is_name(name):
+            raise AttributeError(name)
+        return self.ask("name", name)
 
     def function(self, name: str) -> Any:
         """The program's function, or its method of a class Solution."""
@@ -584,6 +720,23 @@ class TestSide(Wire):
             return self.ask("name", name)
         except AttributeError:
             return getattr(self.ask("name", "Solution")(), name)
+
+
+SOLUTIONS = ("solution", "main", "program", "submission", "answer", "your_module")
+"""Modules that tests import the program from."""
+
+PATCHING = re.compile(r"\b(redirect_std(out|err)|capsys|monkeypatch|patch(\.\w+)?\(|sys\.std(in|out|err)\b)")
+"""What tests say that replace something in the program's own process, which they cannot."""
+
+
+def run_cases(kind: Any) -> None:
+    """Run a class of the module unittest."""
+    import unittest
+
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(kind).run(result)
+    assert result.testsRun
+    assert result.wasSuccessful()
 
 
 def replace(old: Any, new: Any) -> None:
