@@ -221,7 +221,7 @@ class PublishedReplay(Selection):
                 queue.push(prompts[rows], -steps[rows])
 
     def metrics(self) -> dict[str, float]:
-        """Sizes of heap and pools, mean finite priority in the heap, deviation of the moving averages (figure 3)."""
+        """Sizes, mean finite priority in the heap, and the deviation of the moving averages (figure 3)."""
         heaped = np.flatnonzero((self.pool_N == HEAP) & ~self.table["in_flight"])
         priority_H = self.priority(heaped)
         finite_H = priority_H[priority_H < np.inf]
