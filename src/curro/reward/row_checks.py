@@ -164,6 +164,8 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
     for row in picked.values():
         row.setdefault("answer", answer_of(row, column))
     texts = {i: _texts(name, picked[i], picked[(i + 1) % len(rows)]) for i in drawn}
+    if not is_known:  # without an answer nothing can be said of a reward that is not known
+        drawn = [i for i in drawn if texts[i].keys() & _OWN]
     scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], one_by_one=is_known)
     as_good: Counter[str] = Counter()
     suspects: list[WrongRow] = []
@@ -188,7 +190,7 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
             continue
         as_good.update(matched)
         if is_known and "boxed=true" not in reward.name:
-            report.forms.update(form for form in _OWN if scored.get(form) == 0.0)
+            report.forms.update(form for form in scored if form in _OWN and scored[form] == 0.0)
     report.verifies = is_known or 2 * verified > report.checked.total()
     if report.verifies:
         report.wrong = suspects
@@ -252,14 +254,16 @@ def check_before_run(
 
 _EMPTY, _NOTHING, _OTHER = "an empty completion", "a program that does nothing", "another row's answer"
 _CUT = "the answer in a thought that was cut"
-_OWN = (
-    "bare text",
-    r"\boxed{x}",
-    "#### x",
-    "<answer>x</answer>",
-    '"The answer is x."',
-    "a call",
-    "its solution",
+_OWN = frozenset(
+    (
+        "bare text",
+        r"\boxed{x}",
+        "#### x",
+        "<answer>x</answer>",
+        '"The answer is x."',
+        "a call",
+        "its solution",
+    )
 )
 
 
