@@ -102,7 +102,11 @@ class PromptTable:
         self._texts, self.source_column = None, _source_column(self.rows)
 
     def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
-        """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
+        """Add a column of shape (N,) that starts at `initial` everywhere; returns it.
+
+        Raises:
+            ConfigError: a name that is taken, or that has a '/'.
+        """
         if name in self.columns or name in ("prompt", "key", "text"):
             raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
         if "/" in name:
