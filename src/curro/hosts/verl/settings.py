@@ -57,6 +57,7 @@ class VerlSettings:
         signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
             number of verl's `reward_extra_info`. Where none is named and the reward is a weighted sum of
             curro's, those parts of it that verify the answer (`Curriculum.default_signal`).
+        no_check: leave out the check of 200 rows with the reward before the run.
         source_weights, source_floors: shares of the data's sources, as `Curriculum` takes them.
 
     Raises:
@@ -78,6 +79,7 @@ class VerlSettings:
     keep_rollouts: int = 0
     keep_megabytes: float = 1000.0
     owner_gpus: float = 0.0
+    no_check: bool = False
 
     def __post_init__(self) -> None:
         self._check_selection()
