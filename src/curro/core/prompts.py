@@ -10,7 +10,7 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.errors import CheckpointError, ConfigError
-from curro.core.text import html_table, preview
+from curro.core.text import preview
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -261,13 +261,6 @@ class PromptTable:
             columns["text"] = self._texts
         # Arrow would share the memory of a column, and change as training goes on
         return pa.table(columns | self.state_dict(), metadata={"curro.fingerprint": self.fingerprint})
-
-    def _repr_html_(self) -> str:
-        """In a notebook: the first rows."""
-        names = list(self.columns)
-        first = range(min(self.size, 10))
-        rows = ([self.key(i), *(self.columns[name][i].item() for name in names)] for i in first)
-        return html_table(f"{self.size} prompts", ["key", *names], rows)
 
     def to_pandas(self) -> pd.DataFrame:
         """The same as a `pandas.DataFrame`."""

@@ -98,7 +98,7 @@ REWARDS = {
 }
 """All rewards by name; those that are no verifiers reward a length, a format or the like."""
 
-PLAIN = ("signal", "source_weights", "source_floors")
+PLAIN = ("signal", "source_weights")
 """Settings of a curriculum that are no methods; `Curriculum` reads their text."""
 
 _TYPES: dict[str, tuple[type, str]] = {

@@ -58,7 +58,7 @@ class VerlSettings:
             number of verl's `reward_extra_info`. Where none is named and the reward is a weighted sum of
             curro's, those parts of it that verify the answer (`Curriculum.default_signal`).
         no_check: leave out the check of 200 rows with the reward before the run.
-        source_weights, source_floors: shares of the data's sources, as `Curriculum` takes them.
+        source_weights: shares of the data's sources, as `Curriculum` takes them.
 
     Raises:
         ConfigError: no selection, a name or option that no method has, importance weights without an
@@ -74,7 +74,6 @@ class VerlSettings:
     seed: int = 0
     signal: str | list[str] | None = None
     source_weights: str | dict[str, float] | None = None
-    source_floors: str | dict[str, float] | None = None
     fill_limit: float = 10.0
     keep_rollouts: int = 0
     keep_megabytes: float = 1000.0
