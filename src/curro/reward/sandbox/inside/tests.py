@@ -1,12 +1,7 @@
-# A program and the tests that call it, in two processes. SIDE says which of them this is. Between them go
-# lines of JSON: plain data by value, anything else by a number. The program's process never sees a test, and
-# what arrives in the tests' process is of built-in types, whatever the program sends.
-from __future__ import annotations
-
+# The side of the tests: executes them, with stand-ins for the program's names. Executed after wire.py, whose
+# names it has.
 import importlib
 import json
-import math
-import operator
 import os
 import re
 import sys
@@ -16,377 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-SIDE: str
-REQUESTS: int
-REPLIES: int
-SOURCE: str  # of the program
+    from curro.reward.sandbox.inside.wire import (
+        ARITHMETIC,
+        ORDER,
+        REPLIES,
+        REQUESTS,
+        Wire,
+        global_names,
+        is_name,
+        symbols,
+    )
+
 SETUP: str
 TESTS: list[str]
 MODULES: list[str]
 FUNCTION: str
 VERDICTS: int
 
-DEEPEST = 200  # levels of containers that are sent by value
 MOST_ITEMS = 100_000  # of an iterator that the tests give
-
-
-class Wire:
-    """Values as JSON. Objects that are sent by number stay here."""
-
-    def __init__(self) -> None:
-        self.objects: list[Any] = []
-        self.numbers: dict[int, int] = {}
-
-    def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:
-        if value is None or isinstance(value, bool):
-            return value
-        if isinstance(value, int):
-            return {"i": format(int(value), "x")} if abs(value) >> 60 else int(value)
-        if isinstance(value, float):
-            return float(value) if math.isfinite(value) else {"f": repr(float(value))}
-        if isinstance(value, str):
-            return str(value)
-        if isinstance(value, bytes | bytearray):
-            return {"b": value.hex(), "changes": isinstance(value, bytearray)}
-        if isinstance(value, complex):
-            return {"c": [self.encode(value.real), self.encode(value.imag)]}
-        if isinstance(value, range):
-            return {"r": [self.encode(part) for part in (value.start, value.stop, value.step)]}
-        if id(value) in path or len(path) > DEEPEST:
-            return self.other(value)
-        return self.container(value, (*path, id(value)))
-
-    def container(self, value: Any, path: tuple[int, ...]) -> Any:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        if kind == "collections.deque":
-            return {"q": [self.encode(item, path) for item in value], "most": value.maxlen}
-        if isinstance(value, dict):
-            letter = "n" if kind == "collections.Counter" else "d"
-            pairs = [[self.encode(key, path), self.encode(item, path)] for key, item in value.items()]
-            return {letter: pairs}
-        fields = getattr(type(value), "_fields", None)
-        if isinstance(value, tuple) and isinstance(fields, tuple):
-            return {"m": [self.encode(item, path) for item in value], "fields": [str(f) for f in fields]}
-        for container_type, letter in ((list, "l"), (tuple, "t"), (frozenset, "z"), (set, "s")):
-            if isinstance(value, container_type):
-                return {letter: [self.encode(item, path) for item in value]}
-        if type(value).__module__ == "numpy":
-            return self.encode(value.tolist())
-        if kind in BY_PARTS:
-            try:
-                return {"o": [kind, [self.encode(part) for part in BY_PARTS[kind](value)]]}
-            except (AttributeError, TypeError, ValueError):  # a class of the program's that has the name
-                pass
-        return self.other(value)
-
-    def other(self, value: Any) -> Any:
-        return {"h": self.number(value)}
-
-    def number(self, value: Any) -> int:
-        """The number under which an object stays here."""
-        if id(value) not in self.numbers:
-            self.numbers[id(value)] = len(self.objects)
-            self.objects.append(value)
-        return self.numbers[id(value)]
-
-    def far(self, number: int) -> Any:
-        return self.objects[number]
-
-    def borrowed(self, number: int) -> Any:
-        raise NotImplementedError
-
-    def exception(self, kinds: list[Any]) -> type:
-        raise NotImplementedError
-
-    def coroutine(self, number: int) -> Any:
-        raise NotImplementedError
-
-    def decode(self, encoded: Any) -> Any:
-        if not isinstance(encoded, dict):
-            return encoded
-        letter = next(iter(encoded))
-        content = encoded[letter]
-        if letter == "i":
-            return int(content, 16)
-        if letter == "f":
-            return float(content)
-        if letter == "b":
-            return (bytearray if encoded.get("changes") else bytes).fromhex(content)
-        if letter == "c":
-            return complex(*map(self.decode, content))
-        if letter == "r":
-            return range(*map(self.decode, content))
-        if letter == "h":
-            return self.far(content)
-        if letter == "y":
-            return self.borrowed(content)
-        if letter == "e":
-            return self.exception(content)
-        if letter == "v":
-            return iter([self.decode(item) for item in content])
-        if letter in ("d", "n"):
-            pairs = {self.decode(key): self.decode(item) for key, item in content}
-            return pairs if letter == "d" else imported("collections.Counter")(pairs)
-        if letter == "m":
-            return imported("collections.namedtuple")("Fields", encoded["fields"])(*map(self.decode, content))
-        if letter == "w":
-            return self.coroutine(content)
-        if letter == "q":
-            return imported("collections.deque")(map(self.decode, content), encoded.get("most"))
-        if letter == "o":
-            kind, parts = content
-            if kind not in BY_PARTS:
-                raise ValueError(f"{kind} is not sent by value")
-            return imported(kind)(*map(self.decode, parts))
-        kinds: dict[str, Any] = {"l": list, "t": tuple, "z": frozenset, "s": set}
-        return kinds[letter](map(self.decode, content))
-
-
-def imported(name: str) -> Any:
-    module, _, attribute = name.partition(".")
-    return getattr(importlib.import_module(module), attribute)
-
-
-def date_parts(value: Any) -> list[Any]:
-    parts = ("year", "month", "day", "hour", "minute", "second", "microsecond", "tzinfo")
-    values = [getattr(value, part) for part in parts if hasattr(value, part)]
-    if len(values) > 3 and values[-1] is not None:
-        raise ValueError("a time zone is not sent by value")
-    return values[:7]
-
-
-BY_PARTS: dict[str, Callable[[Any], list[Any]]] = {
-    "decimal.Decimal": lambda value: [str(value)],
-    "fractions.Fraction": lambda value: [value.numerator, value.denominator],
-    "datetime.date": date_parts,
-    "datetime.datetime": date_parts,
-    "datetime.time": lambda value: [value.hour, value.minute, value.second, value.microsecond],
-    "uuid.UUID": lambda value: [str(value)],
-    "pathlib.PosixPath": lambda value: [str(value)],
-    "datetime.timedelta": lambda value: [value.days, value.seconds, value.microseconds],
-}
-
-
-STARTERS = (
-    "collections typing dataclasses functools heapq bisect itertools math copy operator random string re "
-    "datetime json statistics sys"
-)
-"""The modules that sites whose starter code these programs complete import, with their names, before one."""
-
-
-class ListNode:
-    def __init__(self, val: Any = 0, next: Any = None) -> None:
-        self.val, self.next = val, next
-
-
-class TreeNode:
-    def __init__(self, val: Any = 0, left: Any = None, right: Any = None) -> None:
-        self.val, self.left, self.right = val, left, right
-
-
-def starters(source: str) -> dict[str, Any]:
-    """What starter code gives of the names that a program uses and nobody defines."""
-    import builtins
-
-    used, bound = global_names(source)
-    modules = STARTERS.split()
-    names: dict[str, Any] = {}
-    for name in used - bound - set(dir(builtins)):
-        if name in modules:
-            names[name] = importlib.import_module(name)
-        elif name in ("ListNode", "TreeNode"):
-            names[name] = globals()[name]
-        elif is_name(name):
-            for module in map(importlib.import_module, modules):
-                if name in getattr(module, "__all__", dir(module)):
-                    names[name] = getattr(module, name)
-                    break
-    return names
-
-
-def symbols(source: str) -> list[Any]:
-    """The symbols of all scopes of a text; empty where it is no Python."""
-    import symtable
-
-    try:
-        tables = [symtable.symtable(source, "test.py", "exec")]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    for table in tables:
-        tables += table.get_children()
-    return [symbol for table in tables for symbol in table.get_symbols()]
-
-
-def global_names(source: str) -> tuple[set[str], set[str]]:
-    """The global names that a text uses, and those that it binds, in whatever scope."""
-    used, bound = set(), set()
-    for symbol in symbols(source):
-        if symbol.is_global():
-            used |= {symbol.get_name()} if symbol.is_referenced() else set()
-            bound |= {symbol.get_name()} if symbol.is_assigned() or symbol.is_imported() else set()
-    return used, bound
-
-
-class Lent:
-    """A function of the tests, which the program may call."""
-
-    def __init__(self, program: ProgramSide, number: int) -> None:
-        self._program, self._lent = program, number
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        encode = self._program.encode
-        encoded = {name: encode(value) for name, value in named.items()}
-        return self._program.call_back(self._lent, [encode(value) for value in arguments], encoded)
-
-
-class ProgramSide(Wire):
-    """The side of the program: executes it as a module, then does what the tests ask for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.module = type(sys)("program")
-        sys.modules["program"] = self.module
-        self.requests, self.replies = os.fdopen(REQUESTS, "r"), os.fdopen(REPLIES, "w")
-
-    def other(self, value: Any) -> Any:
-        if isinstance(value, Lent):
-            return {"y": value._lent}
-        if isinstance(value, type) and issubclass(value, Exception):
-            return {"e": self.kinds(value)}
-        if type(value).__name__ == "coroutine":
-            return {"w": self.number(value)}
-        return super().other(value)
-
-    def kinds(self, kind: type) -> list[Any]:
-        """An exception's own classes, as (number, name), up to its first built-in one, by name."""
-        own: list[Any] = []
-        for parent in kind.__mro__:
-            if parent.__module__ == "builtins":
-                return [own, parent.__name__]
-            own.append([self.number(parent), parent.__name__])
-        return [own, "Exception"]
-
-    def borrowed(self, number: int) -> Any:
-        return Lent(self, number)
-
-    def call_back(self, *call: Any) -> Any:
-        """Have the tests' process call a function of the tests; its result, or what it raised."""
-        import builtins
-
-        self.replies.write(json.dumps({"lent": call}) + "\n")
-        self.replies.flush()
-        answer = json.loads(self.requests.readline())
-        if "raised" in answer:
-            raise getattr(builtins, answer["raised"])(answer["message"])
-        return self.decode(answer["value"])
-
-    def begin(self) -> Any:
-        import builtins
-
-        # a name of the starter code is found where Python's own are, behind all that the program defines
-        offered = starters(SOURCE)
-        vars(self.module)["__builtins__"] = offered | vars(builtins)
-        exec(compile(SOURCE, "program.py", "exec", dont_inherit=True), vars(self.module))
-        for name in {"ListNode", "TreeNode"} & set(offered):
-            vars(self.module).setdefault(name, offered[name])
-        return self.encode([name for name in vars(self.module) if isinstance(name, str)])
-
-    def answer(self, request: Any) -> Any:
-        operation, *operands = request
-        if operation == "name":
-            return self.encode(getattr(self.module, operands[0]))
-        value = self.far(operands[0])
-        if operation == "get":
-            return self.encode(getattr(value, operands[1]))
-        if operation == "set":
-            return setattr(value, operands[1], self.decode(operands[2]))
-        if operation == "state":
-            kind = type(value)
-            state = vars(value) if hasattr(value, "__dict__") else {}
-            slots = {name: getattr(value, name, None) for name in getattr(kind, "__slots__", ())}
-            return self.encode([id(kind), dict(state) | slots])
-        arguments = [self.decode(argument) for argument in operands[1]]
-        if operation == "call":
-            named = {name: self.decode(argument) for name, argument in operands[2].items()}
-            result = self.encode(value(*arguments, **named))
-            after = [self.encode(argument) for argument in arguments]
-            pairs = enumerate(zip(operands[1], after, strict=True))
-            changed = [self.encode([i, arguments[i]]) for i, (was, now) in pairs if was != now]
-            return {"t": [result, {"l": changed}]}
-        if operation == "exit" and arguments[0] is not None:
-            import builtins
-
-            error = getattr(builtins, arguments[0])(arguments[1])
-            return bool(value.__exit__(type(error), error, None))
-        return self.encode(SPECIALS[operation](value, *arguments))
-
-    def serve(self) -> None:
-        requests, replies = self.requests, self.replies
-        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.dup2(0, 1)
-
-        def tell(function: Callable[[], Any]) -> None:
-            try:
-                line = json.dumps({"value": function()})
-            except BaseException as error:
-                line = json.dumps({"raised": self.kinds(type(error)), "parts": self.parts_of(error)})
-            replies.write(line + "\n")
-            replies.flush()
-
-        tell(self.begin)
-        while line := requests.readline():
-            request = json.loads(line)
-            tell(lambda request=request: self.answer(request))  # type: ignore[misc]
-
-    def parts_of(self, error: BaseException) -> list[Any]:
-        """What an exception was made of, and its public attributes."""
-        try:
-            public = {name: value for name, value in vars(error).items() if not name.startswith("_")}
-            return [self.encode(list(error.args)), self.encode(public)]
-        except Exception:
-            return [self.encode([str(error)[:500]]), self.encode({})]
-
-
-def _leave(value: Any, kind: Any, message: Any) -> bool:
-    return bool(value.__exit__(kind, message, None))
-
-
-ARITHMETIC = (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift",
-    "rshift",
-)  # fmt: skip
-ORDER = ("lt", "le", "gt", "ge")
-
-
-def copied(value: Any, *, deep: bool = False) -> Any:
-    import copy
-
-    return (copy.deepcopy if deep else copy.copy)(value)
-
-
-def awaited(value: Any) -> Any:
-    import asyncio
-
-    return asyncio.run(value)
-
-
-def turned(name: str) -> Callable[[Any, Any], Any]:
-    """The operator with its operands the other way round: `__radd__` of the second."""
-    return lambda right, left: getattr(operator, name)(left, right)
-
-
-SPECIALS: dict[str, Callable[..., Any]] = {
-    "iter": iter, "next": next, "len": len, "bool": bool, "str": str,
-    "enter": lambda value: value.__enter__(),
-    "exit": _leave, "item": operator.getitem, "set item": operator.setitem, "del item": operator.delitem,
-    "in": operator.contains, "isinstance": lambda value, kind: isinstance(value, kind),
-    "repr": repr, "type": type, "copy": copied, "deepcopy": lambda value: copied(value, deep=True),
-    "issubclass": lambda value, kind: issubclass(value, kind), "await": awaited,
-    "abs": abs, "neg": operator.neg, "reversed": lambda value: list(reversed(value)),
-    **{name: getattr(operator, name) for name in (*ARITHMETIC, *ORDER)},
-    **{f"r{name}": turned(name) for name in ARITHMETIC},
-}  # fmt: skip
-"""What the tests may ask of an object of the program's."""
 
 
 class ProgramError(Exception):
@@ -761,11 +403,6 @@ def replace(old: Any, new: Any) -> None:
             old[key] = after
 
 
-def is_name(name: Any) -> bool:
-    """Whether the program may bring this name: not one with two underscores, which rule how tests are run."""
-    return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
-
-
 def program_names() -> set[str]:
     """Python's names that are the program's all the same.
 
@@ -779,7 +416,8 @@ def program_names() -> set[str]:
 
     if FUNCTION:
         return {FUNCTION}
-    used, bound = set(), {"_function"}
+    used: set[str] = set()
+    bound = {"_function"}
     for symbol in (symbol for source in (SETUP, *TESTS) for symbol in symbols(source)):
         kept = bound if symbol.is_assigned() or symbol.is_imported() or symbol.is_parameter() else used
         kept.add(symbol.get_name())
@@ -803,7 +441,4 @@ def program_names() -> set[str]:
     return set(tested[:1])
 
 
-if SIDE == "program":
-    ProgramSide().serve()
-else:
-    TestSide().run()
+TestSide().run()
