@@ -1,5 +1,4 @@
-# The side of the program: executes it, and does what the tests ask for. Executed after wire.py, whose names it
-# has.
+# The side of the program: executes it, and does what the tests ask for. Executed after wire.py.
 import importlib
 import json
 import operator

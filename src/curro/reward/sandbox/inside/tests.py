@@ -1,5 +1,4 @@
-# The side of the tests: executes them, with stand-ins for the program's names. Executed after wire.py, whose
-# names it has.
+# The side of the tests: executes them, with stand-ins for the program's names. Executed after wire.py.
 import importlib
 import json
 import os
