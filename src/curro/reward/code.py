@@ -332,7 +332,6 @@ class Code:
 
     Args:
         partial: the share of tests passed, instead of all or nothing.
-        exponent: the power to which that share is raised.
         seconds: how many seconds a run may take from where the program begins; asserts or test cases of a
             program share them.
         memory_mib: the address space of each process, in MiB.
@@ -346,7 +345,6 @@ class Code:
     def __init__(
         self,
         partial: bool = False,
-        exponent: float = 1.0,
         seconds: float = 6.0,
         memory_mib: int = 1024,
         processes: int = 16,
@@ -354,11 +352,9 @@ class Code:
         packages: bool = False,
         workers: int = 0,
     ) -> None:
-        if exponent <= 0 or (exponent != 1.0 and not partial):
-            raise ConfigError(f"code: exponent is above 0 and goes with partial=true, not {exponent}")
         if workers < 0:
             raise ConfigError(f"code: workers is a number of programs at a time, not {workers}")
-        self.partial, self.exponent, self.packages = partial, exponent, packages
+        self.partial, self.packages = partial, packages
         self.limits = Limits(seconds=seconds, memory_mib=memory_mib, processes=processes)
         self.confinement = find_confinement(sandbox)
         self._workers = workers or os.cpu_count() or 1
@@ -428,7 +424,7 @@ class Code:
         if not all(passed) and not self.packages:
             self._warn_of_packages(program)
         share = sum(map(bool, passed)) / (len(tests.asserts) or len(tests.runs) or len(passed) or 1)
-        return share**self.exponent if self.partial else float(share == 1.0)
+        return share if self.partial else float(share == 1.0)
 
     def _warn(self, reason: str) -> None:
         if not self._has_warned:

@@ -35,11 +35,9 @@ def test_all_or_nothing(code):
     assert code.score(programs, [DOUBLE] * 4) == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_the_share_and_its_exponent():
-    twothirds = PROGRAM.replace("2 * n", "n + 2")  # right for 2 and for 0, wrong for 5
-    for spec, share in (("partial=true", 2 / 3), ("partial=true,exponent=2", 4 / 9)):
-        reward = resolve_reward(f"code:{spec},seconds=60")
-        assert reward.score([twothirds], [DOUBLE]) == [pytest.approx(share)]
+def test_the_share_of_tests():
+    two_thirds = PROGRAM.replace("2 * n", "n + 2")  # right for 2 and for 0, wrong for 5
+    assert resolve_reward("code:partial=true,seconds=60").score([two_thirds], [DOUBLE]) == [2 / 3]
 
 
 def test_an_error_is_no_empty_output(code):
@@ -172,7 +170,6 @@ def test_outputs_are_compared_by_words_and_lines():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("code:exponent=2", "goes with partial=true"),
         ("code:seconds=0", "seconds is a number above 0"),
         ("code:sandbox=maybe", "sandbox is auto, required, none, not 'maybe'"),
         ("code:workers=-1", "workers is a number of programs"),
