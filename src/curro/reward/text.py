@@ -228,7 +228,7 @@ class Cosine:
         return longest + (shortest - longest) * (1 + math.cos(math.pi * progress)) / 2
 
 
-_CORRECT = {"math": Math(), "exact": Exact()}
+_CORRECT: dict[str, Math | Exact] = {"math": Math(), "exact": Exact()}
 
 
 @dataclass(frozen=True)
