@@ -347,6 +347,36 @@ def test_a_name_that_tests_bind_is_never_the_programs_again(passed, value):
     assert passed(program, f"wanted = {value}", "assert f(2) == wanted") == [True, False]
 
 
+NODES = """
+class ListNode:
+    def __init__(self, val=0, next=None): self.val, self.next = val, next
+def nodes(values):
+    return ListNode(values[0], nodes(values[1:])) if values else None
+def values(node):
+    return [node.val, *values(node.next)] if node else []
+"""
+
+
+def test_objects_of_the_setups_classes_come_and_go_by_value(passed):
+    program = """
+class Solution:
+    def turn(self, head: Optional[ListNode]):
+        last = None
+        while head:
+            head.next, last, head = last, head, head.next
+        return last
+    def double(self, head):
+        while head:
+            head.val, head = 2 * head.val, head.next
+"""
+    tests = [
+        "assert values(Solution().turn(nodes([1, 2, 3]))) == [3, 2, 1]",
+        "assert values(Solution().turn(nodes([1, 2, 3]))) == [3, 2]",
+        "head = nodes([1, 2])\nSolution().double(head)\nassert values(head) == [2, 4]",
+    ]
+    assert passed(program, *tests, setup=NODES) == [True, False, True]
+
+
 @pytest.mark.parametrize(
     "setup", ["from math import *", "def g():\n    global isclose\n    from math import isclose\ng()"]
 )

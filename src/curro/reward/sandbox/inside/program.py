@@ -79,6 +79,7 @@ class ProgramSide(Wire):
         self.module = type(sys)("program")
         sys.modules["program"] = self.module
         self.requests, self.replies = os.fdopen(REQUESTS, "r"), os.fdopen(REPLIES, "w")
+        self.classes: set[str] = set()  # of the tests, by name, whose objects came by value
 
     def other(self, value: Any) -> Any:
         if isinstance(value, Lent):
@@ -100,6 +101,14 @@ class ProgramSide(Wire):
 
     def borrowed(self, number: int) -> Any:
         return Lent(self, number)
+
+    def goes_by_value(self, value: Any) -> bool:
+        return type(value).__name__ in self.classes and hasattr(value, "__dict__")
+
+    def class_named(self, name: str) -> Any:
+        self.classes.add(name)
+        kind = getattr(self.module, name, None)
+        return kind if isinstance(kind, type) else type(name, (), {})
 
     def call_back(self, *call: Any) -> Any:
         """Have the tests' process call a function of the tests; its result, or what it raised."""

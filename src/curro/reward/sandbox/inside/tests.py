@@ -204,6 +204,15 @@ class TestSide(Wire):
     def far(self, number: int) -> Any:
         return self.fars.setdefault(number, Far(self, number))
 
+    def goes_by_value(self, value: Any) -> bool:
+        return type(value).__module__ == "tests" and hasattr(value, "__dict__") and not callable(value)
+
+    def class_named(self, name: str) -> Any:
+        kind = self.names[name]
+        if not isinstance(kind, type) or kind.__module__ != "tests":
+            raise TypeError(f"{name} is no class of the tests")
+        return kind
+
     def coroutine(self, number: int) -> Any:
         async def wait() -> Any:
             return self.ask("await", number, [])
@@ -391,6 +400,8 @@ def replace(old: Any, new: Any) -> None:
     else:
         if isinstance(old, list | bytearray):
             old[:] = new
+        elif type(old).__module__ == "tests":
+            vars(old).update(vars(new))
         elif hasattr(old, "clear"):
             old.clear()
             (old.extend if hasattr(old, "extend") else old.update)(new)

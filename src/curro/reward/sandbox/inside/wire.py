@@ -57,6 +57,9 @@ class Wire:
         for container_type, letter in ((list, "l"), (tuple, "t"), (frozenset, "z"), (set, "s")):
             if isinstance(value, container_type):
                 return {letter: [self.encode(item, path) for item in value]}
+        name = type(value).__name__
+        if self.goes_by_value(value):
+            return {"k": [name, [[part, self.encode(item, path)] for part, item in vars(value).items()]]}
         if type(value).__module__ == "numpy":
             return self.encode(value.tolist())
         if kind in BY_PARTS:
@@ -88,6 +91,13 @@ class Wire:
     def coroutine(self, number: int) -> Any:
         raise NotImplementedError
 
+    def goes_by_value(self, value: Any) -> bool:
+        """Whether an object's class is one of the tests: the other side has its own, or a stand-in."""
+        raise NotImplementedError
+
+    def class_named(self, name: str) -> Any:
+        raise NotImplementedError
+
     def decode(self, encoded: Any) -> Any:
         if not isinstance(encoded, dict):
             return encoded
@@ -116,6 +126,11 @@ class Wire:
             return pairs if letter == "d" else imported("collections.Counter")(pairs)
         if letter == "m":
             return imported("collections.namedtuple")("Fields", encoded["fields"])(*map(self.decode, content))
+        if letter == "k":
+            kind = self.class_named(content[0])
+            value = kind.__new__(kind)
+            vars(value).update({str(name): self.decode(item) for name, item in content[1]})
+            return value
         if letter == "w":
             return self.coroutine(content)
         if letter == "q":
