@@ -30,7 +30,7 @@ def test_rows_credit_and_statistics_are_those_of_the_true_groups(tmp_path):
     host.train()
     for step, record in enumerate(diary.records):
         assert (~np.isnan(record.rewards)).sum(axis=1).tolist() == [2, 6, 2, 6]
-        assert record.rollouts == 16
+        assert record.sizes.sum() == 16
         credit_PG = curriculum.credit(record.verdict)
         flat = np.concatenate([row[:size] for row, size in zip(credit_PG, [2, 6, 2, 6], strict=True)])
         np.testing.assert_allclose(sorted(given[step]), sorted(flat), rtol=1e-5, atol=1e-7)
@@ -82,7 +82,7 @@ def test_groups_of_different_size_fill_the_rows_of_a_generation(tmp_path, admiss
         ]
         if len(credit) == 16:  # no group was cut to fit
             np.testing.assert_allclose(sorted(advantages), sorted(credit), rtol=1e-5, atol=1e-7)
-        generated = sum(record.rollouts for record in records)
+        generated = sum(record.sizes.sum() for record in records)
         assert generated >= 16
         assert admission or generated == 16
         rewards = [
@@ -119,15 +119,3 @@ def test_estimates_have_rollouts_of_their_own_and_are_not_trained_on(tmp_path):
     for rows in given:
         assert len(rows) == 16
         assert any(rows)
-
-
-def test_what_an_allocation_does_not_go_with_is_refused(tmp_path):
-    with pytest.raises(curro.ConfigError, match="give the curriculum an advantage"):
-        trainer(tmp_path, curriculum=curro.Curriculum("uniform", PROMPTS, allocation="knapsack"))
-    large = curro.Curriculum(
-        "uniform", PROMPTS, allocation="estimates:estimate=4,train=20", advantage="leave-one-out"
-    )
-    with pytest.raises(
-        curro.ConfigError, match="every prompt gets 20 rollouts at first, and a generation has 16"
-    ):
-        trainer(tmp_path, curriculum=large)

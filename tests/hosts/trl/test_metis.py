@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 from peft import LoraConfig
 from tests.hosts.trl.judging import (
     copy_of,
@@ -24,7 +23,7 @@ from tests.hosts.trl.setup import Diary, dataset, trainer
 
 import curro
 from curro.core.policy import AuxiliarySamples
-from curro.hosts.trl.auxiliary import loss_divisor, share_out, slots_of
+from curro.hosts.trl.auxiliary import loss_divisor, share_out
 from curro.methods.prediction.metis import predictor
 
 
@@ -103,17 +102,6 @@ def test_the_logged_loss_is_that_of_equation_9(tmp_path):
     assert entry["judge/loss"] == pytest.approx(total, rel=1e-4)
     assert entry["judge/seconds"] > 0
     assert entry["curriculum/judge/judgments"] == 8
-
-
-@pytest.mark.parametrize("auxiliary_samples", [1, 2, 3, 4, 7, 16, 33])
-@pytest.mark.parametrize(("parts", "processes"), [(1, 1), (2, 1), (4, 2), (3, 2)])
-def test_every_auxiliary_sample_has_one_place_and_shares_are_even(auxiliary_samples, parts, processes):
-    slots = parts * processes
-    counts = np.bincount(slots_of(auxiliary_samples, slots), minlength=slots)
-    assert counts.sum() == auxiliary_samples
-    assert counts.max() <= -(-auxiliary_samples // slots)
-    by_rank = counts.reshape(processes, parts).sum(axis=1)
-    assert by_rank.max() - by_rank.min() <= max(1, parts * (auxiliary_samples > slots))
 
 
 def auxiliary_of(number: int, weight: float) -> AuxiliarySamples:
@@ -233,8 +221,8 @@ def test_answers_are_the_same_alone_and_beside_longer_ones(tmp_path):
     ]
     together = policy.answer(asked, 5)
     assert [policy.answer([one], 5)[0] for one in asked] == together
-    assert policy._host.model.training
-    tokenizer = policy._host._tokenizer
+    assert policy.host.model.training
+    tokenizer = policy.host._tokenizer
     assert together[0].prompt_ids == tuple(
         tokenizer("<bos><|system|>be brief<|user|>1 + 1 =<|assistant|>", add_special_tokens=False).input_ids
     )
@@ -249,14 +237,6 @@ def test_an_answer_ends_with_the_end_of_sequence(tmp_path):
     assert len({len(reply.completion_ids) for reply in replies}) > 1
     for reply in replies:
         assert not any(40 <= token < 400 for token in reply.completion_ids[:-1])
-
-
-def test_prompts_of_conversations_are_their_text_without_the_system(tmp_path):
-    rows = [
-        [{"role": "system", "content": "rules"}, {"role": "user", "content": f"{i} = ?"}] for i in range(4)
-    ]
-    policy = policy_of(tmp_path, train_dataset=Dataset.from_dict({"prompt": rows}))
-    assert policy.prompt(3) == "3 = ?"
 
 
 def test_split_weights_are_refused(tmp_path):
@@ -276,9 +256,9 @@ def test_evaluation_trains_nothing_and_asks_nothing(tmp_path):
 def test_the_backbone_is_a_copy(tmp_path):
     policy = policy_of(tmp_path, peft_config=LoraConfig(r=2, target_modules=["q_proj"]))
     model, tokenizer = policy.backbone()
-    assert tokenizer is policy._host._tokenizer
+    assert tokenizer is policy.host._tokenizer
     assert "lora" not in " ".join(name for name, _ in model.named_parameters())
     with torch.no_grad():
         next(model.parameters()).add_(1)
-    ours = policy._host.model.get_base_model()
+    ours = policy.host.model.get_base_model()
     assert not torch.equal(next(model.parameters()), next(ours.parameters()))

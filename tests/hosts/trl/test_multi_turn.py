@@ -22,7 +22,6 @@ from curro.cli import make_app
 from curro.data.prompt_set import PromptSet
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.hosts.trl.episodes import EpisodeRollouts
-from curro.lab import family
 from curro.lab.model import build_model, build_tokenizer
 from curro.reward import trl_reward
 from curro.reward.environments.environment import episode_reward
@@ -237,19 +236,6 @@ def test_an_environment_that_fails_is_one_error_and_nothing_stays_in_flight(tmp_
     assert (metrics["selected"], metrics["dropped"], metrics["in_flight"]) == (4, 4, 0)
 
 
-def test_a_reward_that_is_no_number_is_named_with_its_prompt(tmp_path):
-    class Wild(Guess):
-        def start(self, row: dict[str, Any], seed: int) -> Any:
-            episode = super().start(row, seed)
-            episode.reward = lambda: float("nan")
-            return episode
-
-    host = scripted(tmp_path, curriculum="uniform", environment=Wild())
-    with pytest.raises(curro.RewardError, match=r"gave nan for the prompt 'row \d+'"):
-        host.train()
-    assert host.curriculum.metrics()["in_flight"] == 0
-
-
 def test_reward_functions_of_ones_own_find_the_episodes_reward(tmp_path):
     def halved(episode_reward: list[float], completions: list[str], **_: Any) -> list[float]:
         assert all("total" in completion for completion in completions)
@@ -311,37 +297,6 @@ def test_methods_that_choose_admit_credit_and_judge_train_on_locks(tmp_path, met
     assert lines[-1]["in_flight"] == 0
     assert 0.3 < lines[-1]["reward"] <= 1
     assert 0.4 < lines[-1]["eval/pass@1"] <= 1
-
-
-def test_an_environment_of_ones_own_by_name(tmp_path, monkeypatch):
-    (tmp_path / "my_locks.py").write_text(
-        "from curro.lab.families.locks import Locks\n\n\nclass Mine(Locks):\n    turns = 3\n\n\n"
-        "def broken():\n    return object()\n"
-    )
-    rows = [
-        row | {"key": f"mine {i}"}
-        for i, row in enumerate(family("locks").problems(40, seed=0, difficulty="easy"))
-    ]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.chdir(tmp_path)
-    arguments = ["train", "--data", "rows.jsonl", "--model", "lab:locks", "--prompts-per-step", "4"]
-    arguments += ["--rollouts", "64", "--eval-every", "0", "--curriculum", "uniform"]
-    result = CliRunner().invoke(
-        TRAIN, [*arguments, "--eval-data", "rows.jsonl", "--environment", "my_locks:Mine", "--out", "run"]
-    )
-    assert result.exit_code == 0, result.output
-    groups = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
-    mean = {row["key"]: len(row["metadata"]["panels"]) + 1 for row in rows}
-    assert all(group["mean"] == 0 for group in groups if mean[group["key"]] > 3)
-    assert any(group["mean"] > 0 for group in groups)
-    for more, words in (
-        (["--environment", "my_locks:broken"], "its turns is a number from 1, not None"),
-        (["--environment", "my_lock:Mine"], "no module 'my_lock'"),
-        (["--environment", "my_locks:Mine", "--reward", "math"], "leave out the reward 'math'"),
-    ):
-        refused = CliRunner().invoke(TRAIN, [*arguments, *more, "--out", "other"])
-        assert words in str(refused.exception) + refused.output
-        assert not (tmp_path / "other").exists()
 
 
 def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(tmp_path):

@@ -9,7 +9,7 @@ from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
 from curro.core.groups import largest_reward
 from curro.hosts.verl.owner import held_out_rewards, recorded_groups
-from curro.hosts.verl.replay import NamedReward, held_out_signal
+from curro.hosts.verl.replay import held_out_signal
 from curro.hosts.verl.settings import SCORED, reward_parts
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
@@ -105,8 +105,8 @@ def test_the_signal_of_validation_sessions_by_hand():
         SCORED: [1.0, 1.0, 0.0, 1.0, None],
         "answer": ["x", "y", "z", "", None],
     }
-    numbers = [NamedReward(name, largest_reward((0.0, 1.0))) for name in ("math", "code")]
-    signal = held_out_signal(["a", "a", "a", "a", "b"], infos, numbers)
+    largest = largest_reward((0.0, 1.0))
+    signal = held_out_signal(["a", "a", "a", "a", "b"], infos, ("math", "code"), largest)
     np.testing.assert_array_equal(signal, [1.0, 1.0, np.nan, np.nan, 1.0])
 
 
@@ -124,12 +124,10 @@ def test_a_resumed_run_writes_the_steps_after_its_checkpoint_once(tmp_path):
 def test_sessions_that_failed_leave_no_hole():
     rewards = np.array([[np.nan, 1.0, 0.0], [0.5, np.nan, np.nan]])
     texts = [{2: Completion("c", 3, True), 1: Completion("b", 2, False)}, {0: Completion("a", 1, False)}]
-    found = recorded_groups(rewards, texts)
-    assert found.sizes.tolist() == [2, 1]
-    np.testing.assert_array_equal(found.rewards, [[1.0, 0.0], [0.5, np.nan]])
-    assert [[one.text for one in group] for group in found.completions] == [["b", "c"], ["a"]]
-    assert recorded_groups(rewards, []).sizes.tolist() == [2, 1]
-    assert recorded_groups(rewards, []).completions == []
+    recorded, sizes, completions = recorded_groups(rewards, texts)
+    assert sizes.tolist() == [2, 1]
+    np.testing.assert_array_equal(recorded, [[1.0, 0.0], [0.5, np.nan]])
+    assert [[one.text for one in group] for group in completions] == [["b", "c"], ["a"]]
 
 
 def test_held_out_sessions_that_failed_have_no_reward():

@@ -1,4 +1,4 @@
-"""The trainer's callbacks: steps without a gradient, a rate that follows the signal, resumed run folders."""
+"""The trainer's callbacks: steps without a gradient, and a rate that follows the signal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any
 
 import torch
 from transformers import TrainerCallback
-
-from curro.runs.writer import RunWriter
 
 
 class EmptySteps(TrainerCallback):
@@ -55,17 +53,3 @@ class ScaledRate(TrainerCallback):
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
             group["lr"] = rate
-
-
-class ResumedLines(TrainerCallback):
-    """Tells the writer after which step a resumed run goes on: its first line may be of a later one.
-
-    The rollouts of a generation may last for further steps, which are evaluated without a line before.
-    """
-
-    def __init__(self, writer: RunWriter) -> None:
-        self._writer = writer
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step:
-            self._writer.begin(state.global_step)

@@ -105,10 +105,6 @@ class ServedPolicy:
         """Refused: the servers return tokens."""
         raise ConfigError(_SHARDED)
 
-    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
-        """Refused: verl's reward loop scores what is trained on."""
-        raise ConfigError("verl's reward loop scores only the rollouts that are trained on")
-
     def backbone(self) -> tuple[Any, Any]:
         """The backbone of the model that the training starts from, in float32, and its tokenizer.
 
