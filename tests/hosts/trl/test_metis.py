@@ -19,7 +19,7 @@ from tests.hosts.trl.judging import (
     value_of,
     weights,
 )
-from tests.hosts.trl.setup import Diary, dataset, trainer
+from tests.hosts.trl.setup import Diary, dataset, resumed_and_whole, trainer
 
 import curro
 from curro.core.policy import AuxiliarySamples
@@ -145,18 +145,11 @@ def test_auxiliary_samples_of_several_rounds_are_dealt_out_over_parts_and_proces
     ids=["each step", "two iterations", "two updates", "filled"],
 )
 def test_resume_trains_as_if_nothing_had_happened(tmp_path, schedule):
-    options = {"metis": {"weight": 1.0}, "max_steps": 6, "save_steps": 3, "save_strategy": "steps"} | schedule
-    whole, first, second = Diary(), Diary(), Diary()
-    uninterrupted = judging_trainer(tmp_path / "whole", on_groups=whole, **options)
-    uninterrupted.train()
-    judging_trainer(tmp_path / "cut", on_groups=first, **(options | {"max_steps": 3})).train()
-    resumed = judging_trainer(tmp_path / "cut", on_groups=second, **options)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-3"))
-    assert first.draws() + second.draws() == whole.draws()
-    assert any(record.verdict.auxiliary_samples is not None for record in whole.records)
-    assert torch.equal(weights(resumed.model), weights(uninterrupted.model))
-    one, other = (host.curriculum.metrics() for host in (resumed, uninterrupted))
+    curriculum = {"name": "metis", "candidates": 2, "max_tokens": 6, "template": "lab", "weight": 1.0}
+    hosts = resumed_and_whole(tmp_path, after=3, curriculum=curriculum, max_steps=6, **schedule)
+    one, other = (host.curriculum.metrics() for host in hosts)
     assert one["judge/baseline"] == other["judge/baseline"]
+    assert any("judge/loss" in entry for entry in hosts[1].state.log_history)
 
 
 def test_a_fill_trains_on_the_auxiliary_samples_of_all_its_rounds(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from collections import defaultdict
@@ -14,16 +13,13 @@ import torch
 from tests.hosts.trl.launch import in_two_processes
 from tests.hosts.trl.setup import config, dataset
 from tests.hosts.trl.test_fill import Recorded, TheSame, assert_trained_alike
-from trl import GRPOTrainer
 from typer.testing import CliRunner
 
 import curro
 from curro.cli import make_app
 from curro.data.prompt_set import PromptSet
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.lab.model import build_model, build_tokenizer
-from curro.reward import trl_reward
 from curro.reward.environments.environment import episode_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import evaluate
@@ -206,20 +202,6 @@ def test_evaluation_plays_with_seeds_of_its_own_and_leaves_training_alone():
     assert set(other) == {"eval/pass@1", "eval/pass@8", "eval/reward"}
 
 
-def test_trls_own_evaluation_plays_too(tmp_path):
-    environment = Guess()
-    host = scripted(
-        tmp_path,
-        curriculum="uniform",
-        environment=environment,
-        eval_dataset=dataset_with_keys().select(range(4)),
-        per_device_eval_batch_size=16,
-    )
-    metrics = host.evaluate()
-    assert len(environment.started) == 16
-    assert 0 <= metrics["eval_reward"] <= 1
-
-
 def test_an_environment_that_fails_is_one_error_and_nothing_stays_in_flight(tmp_path):
     class Broken(Guess):
         def start(self, row: dict[str, Any], seed: int) -> Any:
@@ -248,29 +230,6 @@ def test_reward_functions_of_ones_own_find_the_episodes_reward(tmp_path):
         scripted(tmp_path, curriculum="uniform", rollout_func=lambda *_: {})
 
 
-def test_plain_trl_takes_the_same_rollouts(tmp_path):
-    """The seam is TRL's own: its trainer with this `rollout_func` gives the mask to its loss."""
-    torch.manual_seed(0)
-
-    class Plain(Scripted, GRPOTrainer):
-        def _generate_and_score_completions(self, inputs: Any) -> Any:
-            self.rows = inputs
-            self.output = super()._generate_and_score_completions(inputs)
-            return self.output
-
-    host = Plain(
-        model=build_model(TOKENIZER, width=32, layers=1),
-        processing_class=TOKENIZER,
-        reward_funcs=trl_reward(episode_reward("guess")),
-        train_dataset=dataset_with_keys(),
-        args=config(tmp_path, max_steps=1, max_completion_length=40),
-    )
-    host.rollout_func = EpisodeRollouts(Guess(), lambda: host.rows)
-    host.train()
-    assert 0 < host.output["tool_mask"].double().mean() < 1
-    assert host.generation_config.max_new_tokens == 40
-
-
 def test_processes_whose_episodes_are_over_wait_for_the_others(made_once):
     owner, other = in_two_processes(made_once, "episodes")
     for name in ("plain", "filled"):
@@ -284,19 +243,6 @@ METHODS = [
     "frontier",
     "pspo --advantage smoothed --admission signal",
 ]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_methods_that_choose_admit_credit_and_judge_train_on_locks(tmp_path, method):
-    arguments = ["train", "--data", "lab:locks/easy", "--limit", "60", "--curriculum", *method.split()]
-    arguments += ["--prompts-per-step", "4", "--rollouts", "96", "--eval-prompts", "10", "--eval-every", "0"]
-    result = CliRunner().invoke(TRAIN, [*arguments, "--out", str(tmp_path / "run")])
-    assert result.exit_code == 0, result.output
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert lines[-1]["rollouts"] >= 96
-    assert lines[-1]["in_flight"] == 0
-    assert 0.3 < lines[-1]["reward"] <= 1
-    assert 0.4 < lines[-1]["eval/pass@1"] <= 1
 
 
 def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(tmp_path):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from setup_run import BATCH, PROMPTS, SIZE, configuration, run
+from setup_run import BATCH, PROMPTS, SIZE, run
 from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
 from curro.core.groups import largest_reward
 from curro.hosts.verl.owner import held_out_rewards, recorded_groups
 from curro.hosts.verl.replay import held_out_signal
-from curro.hosts.verl.settings import SCORED, reward_parts
+from curro.hosts.verl.settings import SCORED
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
@@ -79,21 +79,6 @@ def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch, options
     assert (steps[0], rates[0]) == (0, pytest.approx(np.mean(solved)))
     assert history.series("eval/reward")[1][0] == pytest.approx(np.mean(solved) - 0.25)
     assert done.state["signal_parts"] == (["acc"] if len(options) == 1 else ["math"])
-
-
-@pytest.mark.parametrize(
-    ("reward", "parts"),
-    [
-        ("math+0.2*format", ["math", "format"]),
-        ("2*code:partial=true + exact + overlong:limit=9,buffer=2", ["code", "exact", "overlong"]),
-        ("math", ["math"]),
-    ],
-)
-def test_the_parts_of_curros_rewards_are_known(tmp_path, reward, parts):
-    given = [CURROS[0], f'+reward.custom_reward_function.reward_kwargs.reward="{reward}"']
-    assert reward_parts(configuration(tmp_path, *given)) == parts
-    assert reward_parts(configuration(tmp_path, CURROS[0])) == ["math"]
-    assert reward_parts(configuration(tmp_path)) == []
 
 
 def test_the_signal_of_validation_sessions_by_hand():
