@@ -39,28 +39,26 @@ def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None)
     return None
 
 
-def to_resume(checkpoint: str | bool | None, folder: Path) -> str | bool | None:
+def to_resume(checkpoint: str | bool | None, folder: Path, *, is_main: bool) -> str | bool | None:
     """The checkpoint to resume from, checked; True becomes the last one in the folder that was saved whole.
+
+    A run that begins beside another run's checkpoints is warned of: a resume takes the last of all.
 
     Raises:
         CheckpointError: its state is not one that TRL wrote.
     """
-    last = newest(folder) if checkpoint is True else Path(checkpoint) if checkpoint else None
-    if last is None:
+    last = newest(folder) if checkpoint in (True, None, False) else Path(str(checkpoint))
+    if not checkpoint and last is not None and is_main:
+        logging.getLogger(__name__).warning(
+            "%s is of an earlier run, and this run begins anew: resuming would take the last checkpoint "
+            "of the two runs, so remove it or choose another output_dir",
+            last,
+        )
+    if not checkpoint or last is None:
         return checkpoint
     if (last / TRAINER_STATE_NAME).is_file():
         check_state(last)
     return str(last)
-
-
-def warn_of_earlier(folder: Path) -> None:
-    """Warn of a run that begins beside another run's checkpoints: a resume takes the last of all."""
-    if earlier := newest(folder):
-        logging.getLogger(__name__).warning(
-            "%s is of an earlier run, and this run begins anew: resuming would take the last checkpoint "
-            "of the two runs, so remove it or choose another output_dir",
-            earlier,
-        )
 
 
 def step_of(checkpoint: Path) -> int:

@@ -552,9 +552,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             resume_from_checkpoint: True resumes from the last checkpoint that was saved whole.
         """
         output_dir = Path(cast(str, self.args.output_dir))
-        resumed = checkpoints.to_resume(resume_from_checkpoint, output_dir)
-        if not resumed and self.accelerator.is_main_process:
-            checkpoints.warn_of_earlier(output_dir)
+        is_main = self.accelerator.is_main_process
+        resumed = checkpoints.to_resume(resume_from_checkpoint, output_dir, is_main=is_main)
         output = super().train(resumed, *args, **kwargs)
         if self._writer is not None:
             self._writer.write_table()

@@ -61,15 +61,8 @@ class Packed:
 
     def to(self, device: torch.device) -> Packed:
         """The same on another device."""
-        return replace(
-            self,
-            input_ids=self.input_ids.to(device),
-            position_ids=self.position_ids.to(device),
-            visible=self.visible.to(device),
-            predictors=self.predictors.to(device),
-            labels=self.labels.to(device),
-            targets=self.targets.to(device),
-        )
+        columns = {name: value for name, value in vars(self).items() if isinstance(value, torch.Tensor)}
+        return replace(self, **{name: value.to(device) for name, value in columns.items()})
 
 
 def completions_per_sequence(prompt: int, completion: float, group: int, width: int) -> int:
