@@ -115,11 +115,11 @@ trinity: .venv-trinity/trinity
 
 # bfcl-eval asks for old versions of packages that its data and simulated APIs do not need: it gets none of them
 bfcl: .venv-bfcl/bfcl
-	.venv-bfcl/bin/python -m pytest -c tests/reward/environments/bfcl/pytest.ini tests/reward/environments/bfcl
+	.venv-bfcl/bin/python -m pytest -c tests/contrib/bfcl/pytest.ini tests/contrib/bfcl
 
 # tasksets of verifiers, which wants an older openai
 verifiers: .venv-verifiers/verifiers
-	.venv-verifiers/bin/python -m pytest -c tests/reward/environments/verifiers/pytest.ini tests/reward/environments/verifiers
+	.venv-verifiers/bin/python -m pytest -c tests/contrib/verifiers/pytest.ini tests/contrib/verifiers
 
 # the examples that need packages of others
 examples: .venv-examples/examples
