@@ -47,12 +47,6 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if isinstance(value, kept)}
 
 
-_SHARDED = (
-    "this method needs the policy's weights as they are now, and in verl they are split over the workers: "
-    "train with curro.hosts.trl, or choose another method"
-)
-
-
 @dataclass(frozen=True)
 class Serving:
     """What the owner of the curriculum needs to ask verl's servers; the trainer sends it there.
@@ -102,8 +96,8 @@ class ServedPolicy:
         return prompt_text(self.prompts.prompt(number), "\n\n")
 
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
-        """Refused: the servers return tokens."""
-        raise ConfigError(_SHARDED)
+        """Refused: the servers return tokens, and the weights are split over the workers."""
+        raise ConfigError("the policy's weights are split over verl's workers: train with curro.hosts.trl")
 
     def backbone(self) -> tuple[Any, Any]:
         """The backbone of the model that the training starts from, in float32, and its tokenizer.

@@ -66,7 +66,12 @@ class VerlSettings:
     def __init__(self, section: Any) -> None:
         if OmegaConf.is_config(section):
             section = OmegaConf.to_container(section, resolve=True)
-        own = {"fill_limit": 10.0, "keep_rollouts": 0, "keep_megabytes": 1000.0, "owner_gpus": 0.0}
+        own: dict[str, Any] = {
+            "fill_limit": 10.0,
+            "keep_rollouts": 0,
+            "keep_megabytes": 1000.0,
+            "owner_gpus": 0.0,
+        }
         known = ["curriculum", *SETTINGS, *own]
         if not isinstance(section, Mapping) or not {"selection", "curriculum"} & section.keys():
             raise ConfigError(
@@ -83,9 +88,13 @@ class VerlSettings:
         self.fill_limit, self.owner_gpus = FillSettings(own["fill_limit"]).limit, own["owner_gpus"]
         self.keep = KeepRollouts(own["keep_rollouts"], own["keep_megabytes"])
         read_signal(config.get("signal"))  # refuses what it cannot read
-        self.selection, self.advantage, self.admission, self.allocation = (
-            registry.build(kind, config[kind]) if kind in config else None for kind in BASES
-        )
+        methods: dict[str, Any] = {
+            kind: registry.build(kind, config.get(kind))
+            for kind in BASES
+            if kind in config or kind == "selection"
+        }
+        self.selection, self.advantage = methods["selection"], methods.get("advantage")
+        self.admission, self.allocation = methods.get("admission"), methods.get("allocation")
         if self.admission is None and self.selection.leaves_out == "groups":
             config["admission"] = "everything"
         self.has_gate = "admission" in config
@@ -176,7 +185,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
         ),
     ]
     size, rule = config.actor_rollout_ref.rollout.n, settings.allocation
-    if settings.divides_budget:
+    if rule is not None and rule.needs_budget:
         rule.check(data.train_batch_size, data.train_batch_size * size)
         conflicts += [
             (
