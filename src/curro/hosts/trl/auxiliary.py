@@ -45,13 +45,10 @@ def share_out(
     """Put a process's share of the auxiliary samples beside its rollouts that wait to be trained on.
 
     The J auxiliary samples are dealt out over the processes and the S parts of the generation, scaled by
-    (processes x S) / J. Processes are averaged, and an optimizer step sums its parts over their number, so
-    that it trains on the mean of its auxiliary samples: with one optimizer step a generation that is (9)
-    exactly, with several it is (9) on average, as a mini-batch of rollouts is of (2). Every share has equally
-    many rows, so that all processes do the same: where an auxiliary sample is missing, there is a row of two
-    tokens with advantage 0.
-
-    The tensors stay with the rollouts in TRL's buffer, and so in checkpoints.
+    (processes x S) / J, because processes and parts are averaged. With one optimizer step a generation its
+    gradient is that of (9), with several on average. Every share has equally many rows, so that all processes
+    do the same: a missing sample is a row of two tokens with advantage 0. The tensors stay with the rollouts
+    in TRL's buffer, and so in checkpoints.
 
     Args:
         parts: TRL's `_buffered_inputs`, S = `steps_per_generation` of them.
@@ -96,11 +93,9 @@ def _tensors(
 def auxiliary_loss(
     inputs: Mapping[str, torch.Tensor], log_probs: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The auxiliary samples' share of a micro-batch: METIS (9) and (10).
+    """The auxiliary samples' share of a micro-batch: METIS (9) and (10), divided as TRL divides its loss.
 
-    The weights have the divisor by tokens in them, and it is part of the loss that TRL divides by nothing any
-    more. Log-probabilities are those of the distribution that the judgments were sampled from, as TRL's are
-    for the rollouts: the logits over the temperature, without top-p and the like.
+    Log-probabilities are of the logits over the temperature, without top-p and the like, as TRL's are.
 
     Args:
         inputs: a micro-batch to which `share_out` has added auxiliary samples.

@@ -29,15 +29,11 @@ from curro.runs.writer import Completion, KeepRollouts, RunWriter
 def recorded_groups(
     rewards_PG: np.ndarray, completions: Sequence[Mapping[int, Completion]]
 ) -> tuple[np.ndarray, np.ndarray, list[list[Completion]]]:
-    """P groups as the run folder has them: without the sessions that failed.
+    """Rewards (P, G), sizes (P,) and completions of groups without the sessions that failed.
 
     Args:
-        rewards_PG: float64 (P, G), a column a session, NaN where it was not scored.
+        rewards_PG: a column a session, NaN where it was not scored.
         completions: P dicts by session, of the sessions that generated something.
-
-    Returns:
-        The rewards in the order of the sessions, NaN beyond the end of smaller groups; how many sessions each
-        group has, int64 (P,); and their completions.
     """
     sizes_P = np.array(list(map(len, completions)), np.int64)
     recorded_PG = np.full((len(sizes_P), max(int(sizes_P.max(initial=0)), 1)), np.nan)
@@ -88,20 +84,14 @@ class CurriculumOwner:
         model: str | None = None,
         reward_parts: Sequence[str] = (),
     ) -> tuple[str, ...]:
-        """Build the curriculum.
+        """Build the curriculum; returns `Curriculum.signal_parts`.
 
         Args:
-            config: as `Curriculum.from_config` takes it.
-            prompts: the data set.
+            config, prompts: as `Curriculum.from_config` takes them.
             folder: verl's output folder, on the machine of the actor.
             keep: how many rollouts of each group are written down to be read.
-            model: the path of the model that the training starts from, for methods that ask the policy; None
-                for others.
-            reward_parts: the names of the reward's parts, for `Curriculum.default_signal`; none where they
-                are not known.
-
-        Returns:
-            `Curriculum.signal_parts`.
+            model: the path of the model that the training starts from, for methods that ask the policy.
+            reward_parts: the names of the reward's parts, where they are known.
         """
         self.curriculum = Curriculum.from_config(config, prompts)
         self.curriculum.default_signal(reward_parts)
@@ -126,12 +116,7 @@ class CurriculumOwner:
         return draw
 
     def observe(self, feedback: Feedback, completions: Sequence[Mapping[int, Completion]]) -> Verdict:
-        """`Curriculum.observe`, and a line for each group in the run folder.
-
-        Args:
-            feedback: on P groups.
-            completions: what was generated, P dicts by session.
-        """
+        """`Curriculum.observe`, and lines of the groups, with completions by session, in the run folder."""
         verdict = self.curriculum.observe(**feedback.arguments())
         rewards, sizes, texts = recorded_groups(feedback.rewards, completions)
         self.writer.groups(self.curriculum.step + 1, feedback.tickets, rewards, verdict, sizes, texts)

@@ -25,8 +25,7 @@ class VerlRows(DatasetRows):
     verl's own `index` is that of a file and 0 where there is none, so it names no prompt.
 
     Args:
-        dataset: verl's `RLHFDataset`, or another map-style data set.
-        prompt_key: `data.prompt_key`.
+        dataset: verl's `RLHFDataset`, or another map-style data set; `prompt_key` is verl's.
     """
 
     def __init__(self, dataset: Any, prompt_key: str = "prompt") -> None:

@@ -79,15 +79,14 @@ def named_reward(extra: Mapping[str, Any], name: str, largest: float) -> float:
 def held_out_signal(
     sources: Sequence[str], infos: Mapping[str, Sequence[Any]], parts: Sequence[str], largest: float
 ) -> list[float]:
-    """What says which of N validation sessions are right: the sum of the signal's parts.
+    """What says which of N validation sessions are right: the sum of the signal's parts, NaN without any.
 
-    A session that has none of the parts gets NaN. Where no session of a data source has one, that source has
-    a scorer of its own, and its sessions get their whole rewards.
+    Where no session of a data source has one, that source has a scorer of its own, and its sessions get their
+    whole rewards.
 
     Args:
         sources: the name of the data source, one a session.
-        infos: verl's `reward_extra_info` by key, a list of N each, None where a session lacks the key; and
-            the `reward`.
+        infos: the `reward`, and verl's `reward_extra_info` by key, N each, None where a session lacks it.
         parts: of the signal, each at most `largest` in size.
     """
     rewards_N = np.asarray(infos["reward"], np.float64)
@@ -103,7 +102,7 @@ def held_out_signal(
 def assemble(
     outcomes: Iterable[SessionOutcome], size: int, named: Sequence[str] = (), largest: float = math.inf
 ) -> tuple[list[str], Feedback, list[dict[int, Completion]]]:
-    """P groups as arrays, a row a group in the order of the tickets and a column a session.
+    """The uids of P groups in the order of the tickets, feedback (P, G), and P completions by session.
 
     A session that failed has no outcome, so its reward is NaN, like that of a session that was not scored.
 
@@ -112,9 +111,6 @@ def assemble(
         size: G where no session has a higher number.
         named: the numbers that the gate and the signal read, at most `largest` in size. Nothing else of
             `reward_extra_info` is read: it may be what a model has written.
-
-    Returns:
-        The groups' uids; the feedback on them; and what was generated, P dicts by session.
 
     Raises:
         RewardError: a group has sessions of different prompts.
@@ -207,14 +203,12 @@ class ReportingBuffer(Host):
     stale are dropped.
 
     Attributes:
-        owner: the owner of the curriculum; set before training.
-        fill: counts what becomes of every group; set with the owner.
+        owner, fill: set before training.
         group_size: G.
         named: the numbers of verl's `reward_extra_info` that the gate and the signal read, up to `largest`.
         longest: the length in tokens at which a response is cut.
         decode: makes the text of a response's tokens; None where no rollouts are kept.
         has_advantage: whether the curriculum credits what is trained on.
-        known_numbers: what `reward_extra_info` has had.
         settled: the uids of groups in the queue whose tickets are settled.
         auxiliary_samples: what the policy is trained on besides the rollouts in this step.
     """
@@ -273,11 +267,7 @@ class ReportingBuffer(Host):
         return evicted, stale, flat, metrics
 
     def _report(self, stale: set[str], flat: set[str], failed: set[str]) -> None:
-        """Settle the tickets of all groups that have ended since the last poll.
-
-        Args:
-            stale, flat, failed: the uids of the groups that verl throws away.
-        """
+        """Settle the tickets of all groups that have ended since the last poll; verl throws some away."""
         terminal = self.finished_keys["train"] | self.failure_keys["train"]
         self.settled &= terminal  # uids that have left the queue are forgotten
         ended = terminal - self.settled
@@ -319,10 +309,9 @@ class ReportingBuffer(Host):
     def _replace_missing_rewards(self, feedback: Feedback, outcomes: Iterable[SessionOutcome]) -> None:
         """Give sessions without a reward the mean reward of their group, in verl's queue.
 
-        verl's own advantages and metrics know no missing rewards: one NaN would make all advantages of a
-        group NaN. With the mean of its group, the session's own advantage is 0, and the mean is what it was.
-        A group without any reward is thrown away; where verl cannot replace it, its rewards become 0, so that
-        it is trained on with advantages of 0.
+        One NaN would make all advantages of its group NaN. With the mean of the group, the session's own
+        advantage is 0, and the mean is what it was. A group without any reward is thrown away; where verl
+        cannot replace it, its rewards become 0, so that its advantages are 0.
         """
         mean_of = dict(zip(feedback.tickets.tolist(), feedback.means.tolist(), strict=True))
         means = {
@@ -380,10 +369,9 @@ class ReportingBuffer(Host):
         ]
 
     def _tag_credit(self, names: Sequence[str], verdict: Verdict) -> None:
-        """Tag outputs of sessions with what the update needs: the tags stay with them, in checkpoints too.
+        """Tag outputs of sessions with their credit, or where verl credits with being without.
 
-        Every output has its credit where the curriculum credits; where verl does, the curriculum says which
-        outputs are without.
+        The tags stay with them, in checkpoints too.
         """
         row_of = {name: row for row, name in enumerate(names)}
         weights = verdict.weights.tolist()

@@ -63,7 +63,7 @@ class DrawnRows(Sampler[int]):
     """A sampler without end that yields the rows of the latest draw, in its order.
 
     Args:
-        size: the number of rows of the data set.
+        size: of the data set.
     """
 
     def __init__(self, size: int) -> None:
