@@ -260,7 +260,7 @@ class Curriculum:
         Args:
             n: how many. Several small calls in a step draw what one large call would, except with methods
                 that compare candidates (`frontier`, `posterior`, `pcl`, `metis`), where each call compares
-                its own, with shares of sources, and with published replay's `retest_order=random`.
+                its own, and with shares of sources.
             step: how many training steps have finished, 0 at first; never smaller than in an earlier call.
             rollouts: the budget that the allocation divides between the n prompts. A prompt that gets nothing
                 of it is not drawn, so that the draw may have fewer than n. None: the host decides how many

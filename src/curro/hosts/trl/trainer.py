@@ -49,6 +49,7 @@ from curro.hosts.trl.checks import (
     check_batches,
     check_kinds,
     check_rewards,
+    check_rows,
     model_name,
     placeholder_rows,
     reward_names,
@@ -110,6 +111,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             (`curro.hosts.trl.callbacks.ScaledRate`), for advantages r - mean r.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
             `curro.hosts.trl.batches.LOGGED_METRICS`; the run folder has them all.
+        no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
+            not fit before the model is loaded.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Attributes:
@@ -156,6 +159,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         skip_empty_steps: bool = False,
         scale_rate: bool = False,
         log_all_metrics: bool = False,
+        no_check: bool = False,
         **kwargs: Any,
     ) -> None:
         given = inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments
@@ -181,6 +185,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         warning = "" if names is None else check_rewards(curriculum, options, names)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         check_batches(curriculum, options, dataset, fill.when_short, update_option)
+        of_rows: list[str] = []
+        if not no_check and environment is None and factory is None:
+            check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
         if SECOND_LOSS in lost and PolicyUse.TRAINED in curriculum.selection.policy_use:
             raise ConfigError(f"{lost[SECOND_LOSS]}, on which {SECOND_LOSS} stand: choose another method")
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
@@ -226,6 +233,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             )
             if ranked_by:
                 self._notices.say(describe_signal(ranked_by))
+            for sentence in of_rows:
+                self._notices.say(sentence)
             if options.shuffle_dataset is False:
                 self._notices.say("shuffle_dataset=False has no effect: the curriculum chooses the prompts")
             for what in lost.keys() - {ACCELERATIONS}:

@@ -56,6 +56,7 @@ class VerlSettings:
             megabytes they may take (`keep_megabytes`).
         owner_gpus: how many GPUs the owner of the curriculum has for PCL's value model, which runs on the CPU
             without one.
+        no_check: leave out the check of 200 rows with the reward before the run.
 
     Raises:
         ConfigError: no selection, a name or option that no method has, importance weights without an
@@ -71,6 +72,7 @@ class VerlSettings:
             "keep_rollouts": 0,
             "keep_megabytes": 1000.0,
             "owner_gpus": 0.0,
+            "no_check": False,
         }
         known = ["curriculum", *SETTINGS, *own]
         if not isinstance(section, Mapping) or not {"selection", "curriculum"} & section.keys():
@@ -86,6 +88,7 @@ class VerlSettings:
                 raise ConfigError(f"{KEY} has no setting {name!r}{meant}; there are: {', '.join(known)}")
         own |= {name: config.pop(name) for name in own if name in config}
         self.fill_limit, self.owner_gpus = FillSettings(own["fill_limit"]).limit, own["owner_gpus"]
+        self.no_check = own["no_check"]
         self.keep = KeepRollouts(own["keep_rollouts"], own["keep_megabytes"])
         read_signal(config.get("signal"))  # refuses what it cannot read
         methods: dict[str, Any] = {

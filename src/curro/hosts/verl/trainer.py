@@ -42,6 +42,7 @@ from curro.hosts.verl.replay import (
     ticket_of,
     uid_of,
 )
+from curro.hosts.verl.reward import check_rows
 from curro.hosts.verl.settings import (
     FILL_ADVICE,
     VerlSettings,
@@ -178,6 +179,8 @@ class CurriculumTrainer(Host):
             sampler=self.prompt_rows,
         )
         rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
+        if not settings.no_check:
+            check_rows(self.config, rows.rows, logging.getLogger(__name__).warning)
         folder = Path(self.config.trainer.default_local_dir).absolute()
         model = self.config.actor_rollout_ref.model.path if settings.selection.policy_use else None
         self.owner = start_owner(self.config.curro_owner, settings.owner_gpus)
