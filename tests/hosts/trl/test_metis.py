@@ -19,7 +19,7 @@ from tests.hosts.trl.judging import (
     value_of,
     weights,
 )
-from tests.hosts.trl.setup import Diary, dataset, resumed_and_whole, trainer
+from tests.hosts.trl.setup import Diary, dataset, given_to_the_loss, resumed_and_whole, trainer
 
 import curro
 from curro.core.policy import AuxiliarySamples
@@ -47,7 +47,7 @@ EVEN = ("dr_grpo", "dapo", "luspo")
 )
 def test_both_losses_have_the_gradient_of_a_direct_computation(tmp_path, loss_type, schedule):
     """Minus the gradient of (10), up to TRL's divisor by tokens, which is the same for (2) and (9)."""
-    moved, diary, trained = {}, Diary(), []
+    moved, diary = {}, Diary()
     level = {"importance_sampling_level": "sequence"} if loss_type == "luspo" else {}
     for weight in (0.0, 0.5):
         host = judging_trainer(
@@ -57,10 +57,7 @@ def test_both_losses_have_the_gradient_of_a_direct_computation(tmp_path, loss_ty
             **plain_steps(loss_type=loss_type, max_completion_length=9, **level, **schedule),
         )
         ends_early(host)
-        compute = host._compute_loss
-        host._compute_loss = lambda model, inputs, compute=compute: (
-            trained.append(inputs) or compute(model, inputs)
-        )
+        trained = given_to_the_loss(host)
         model = copy_of(host.model)
         host.train()
         moved[weight] = weights(model) - weights(host.model)
@@ -71,7 +68,7 @@ def test_both_losses_have_the_gradient_of_a_direct_computation(tmp_path, loss_ty
     auxiliary_samples = with_auxiliary.verdict.auxiliary_samples
     assert len(auxiliary_samples.advantages) == 4
     judged = judge_gradient(model, auxiliary_samples)
-    rollouts, lengths = rollouts_of(trained[: len(trained) // 2])
+    rollouts, lengths = rollouts_of(trained)
     assert len(lengths) == 16
     divisor = {"dr_grpo": 9, "luspo": 1}.get(loss_type, np.mean(lengths))
     assert np.mean(lengths) < 8
@@ -178,9 +175,7 @@ def test_a_second_iteration_trains_on_the_rollouts_alone(tmp_path):
     diary = Diary()
     settings = plain_steps(num_iterations=2, max_steps=2, on_groups=diary)
     host = judging_trainer(tmp_path, metis={"exemplars": 0, "weight": 1.0}, **settings)
-    losses = []
-    compute = host._compute_loss
-    host._compute_loss = lambda model, inputs: losses.append(dict(inputs)) or compute(model, inputs)
+    losses = given_to_the_loss(host)
     host.train()
     assert all("auxiliary_advantages" in inputs for inputs in losses)
     assert len([entry for entry in host.state.log_history if "judge/loss" in entry]) == 1

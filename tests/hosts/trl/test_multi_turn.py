@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.hosts.trl.launch import in_two_processes
-from tests.hosts.trl.setup import config, dataset
+from tests.hosts.trl.setup import config, dataset, generated_by
 from tests.hosts.trl.test_fill import Recorded, TheSame, assert_trained_alike
 from typer.testing import CliRunner
 
@@ -104,9 +104,7 @@ def test_the_update_is_that_of_the_models_own_tokens(tmp_path, conversational):
         max_grad_norm=0.0,
     )
     start = {name: value.clone() for name, value in host.model.state_dict().items()}
-    kept: list[dict[str, Any]] = []
-    generate = host._generate_and_score_completions
-    host._generate_and_score_completions = lambda inputs: kept.append(generate(inputs)) or kept[-1]
+    kept = generated_by(host)
     host.train()
     (batch,) = kept
     assert batch["tool_mask"].shape == batch["completion_ids"].shape
@@ -133,9 +131,7 @@ def test_the_update_is_that_of_the_models_own_tokens(tmp_path, conversational):
 
 def test_what_is_masked_is_what_the_environment_said(tmp_path):
     host = scripted(tmp_path, curriculum="uniform", max_steps=1)
-    kept: list[dict[str, Any]] = []
-    generate = host._generate_and_score_completions
-    host._generate_and_score_completions = lambda inputs: kept.append(generate(inputs)) or kept[-1]
+    kept = generated_by(host)
     host.train()
     (batch,) = kept
     for ids, mask, own in zip(

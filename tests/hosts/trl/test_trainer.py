@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 import torch
 from tests.hosts.trl.judging import weights
-from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_is_even, trainer
+from tests.hosts.trl.setup import (
+    PROMPTS,
+    Diary,
+    config,
+    dataset,
+    every_other,
+    first_token_is_even,
+    given_to_the_loss,
+    trainer,
+)
 from trl import GRPOTrainer
 
 import curro
@@ -31,9 +40,7 @@ def test_the_rows_rolled_out_are_the_ones_chosen(tmp_path):
 
 def trained_advantages(host: Any) -> dict[int, list[float]]:
     """Train, and tell by the number that its prompt begins with which advantages the first loss had."""
-    trained: list[dict[str, Any]] = []
-    compute = host._compute_loss
-    host._compute_loss = lambda model, inputs: trained.append(dict(inputs)) or compute(model, inputs)
+    trained = given_to_the_loss(host)
     host.train()
     advantages: dict[int, list[float]] = {}
     for ids, mask, advantage in zip(
@@ -56,10 +63,7 @@ def test_groups_without_credit_have_none_in_trls_own_advantages(tmp_path, admiss
         def without_update(self, groups: Any) -> np.ndarray:
             return groups.prompts % 2 == 1
 
-    def reward(row: list[int], **_: Any) -> list[float]:
-        return [float(i % 2) for i in range(len(row))]
-
-    host = trainer(tmp_path, curriculum=Even(), admission=admission, reward_funcs=reward, max_steps=1)
+    host = trainer(tmp_path, curriculum=Even(), admission=admission, reward_funcs=every_other, max_steps=1)
     advantages = trained_advantages(host)
     assert sorted(advantages) == [0, 1, 2, 3]
     for prompt, values in advantages.items():
@@ -91,15 +95,12 @@ def test_rollouts_without_the_signal_have_no_advantage_of_trls(tmp_path, admissi
 def test_parts_that_vary_count_where_their_sum_is_flat(tmp_path):
     """The sum is 1 for every rollout. Normalized, the parts are n and -n, and their weighted sum is n / 2."""
 
-    def first(row: list[int], **_: Any) -> list[float]:
-        return [float(i % 2) for i in range(len(row))]
-
     def second(row: list[int], **_: Any) -> list[float]:
         return [2.0 * ((i + 1) % 2) for i in range(len(row))]
 
     host = trainer(
-        tmp_path, curriculum="uniform", reward_funcs=[first, second], reward_weights=[1.0, 0.5], max_steps=1,
-        multi_objective_aggregation="normalize_then_sum",
+        tmp_path, curriculum="uniform", reward_funcs=[every_other, second], reward_weights=[1.0, 0.5],
+        max_steps=1, multi_objective_aggregation="normalize_then_sum",
     )  # fmt: skip
     advantages = trained_advantages(host)
     assert len(advantages) == 4
@@ -121,11 +122,8 @@ def test_importance_weights_multiply_the_advantages(tmp_path, admission, advanta
         def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
             return 4 * weights_P / weights_P.max()
 
-    def reward(row: list[int], **_: Any) -> list[float]:
-        return [float(i % 2) for i in range(len(row))]
-
     host = trainer(
-        tmp_path, curriculum=Weighted(), admission=admission, advantage=advantage, reward_funcs=reward,
+        tmp_path, curriculum=Weighted(), admission=admission, advantage=advantage, reward_funcs=every_other,
         max_steps=1, scale_rewards="none",
     )  # fmt: skip
     advantages = trained_advantages(host)

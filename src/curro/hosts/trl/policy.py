@@ -100,7 +100,7 @@ class TrainedPolicy:
             parts.append(torch.special.entr(logits.softmax(-1)).sum(-1))
         return torch.cat(parts).cpu().numpy()
 
-    def _generated(self, ids: Sequence[list[int]], tokens: int, **options: Any) -> Iterator[tuple[Any, int]]:
+    def _generated(self, ids: list[list[int]], tokens: int, **options: Any) -> Iterator[tuple[Any, int]]:
         """What `generate` returns of some prompts after others, and their length with padding.
 
         Args:

@@ -75,13 +75,13 @@ class VerlSettings:
             "no_check": False,
         }
         known = ["curriculum", *SETTINGS, *own]
-        if not isinstance(section, Mapping) or not {"selection", "curriculum"} & section.keys():
+        expanded = registry.expand_curriculum(section if isinstance(section, Mapping) else {})
+        config = {name: value for name, value in expanded.items() if value is not None}
+        if "selection" not in config:
             raise ConfigError(
                 f"the configuration names no method: add `+{KEY}.selection=prioritized-replay`, "
                 f"say; below {KEY} there may be {', '.join(known)}"
             )
-        expanded = registry.expand_curriculum(section)
-        config = {name: value for name, value in expanded.items() if value is not None}
         for name in config:
             if name not in known:
                 meant = did_you_mean(str(name), known)
@@ -91,11 +91,7 @@ class VerlSettings:
         self.no_check = own["no_check"]
         self.keep = KeepRollouts(own["keep_rollouts"], own["keep_megabytes"])
         read_signal(config.get("signal"))  # refuses what it cannot read
-        methods: dict[str, Any] = {
-            kind: registry.build(kind, config.get(kind))
-            for kind in BASES
-            if kind in config or kind == "selection"
-        }
+        methods = {kind: registry.build(kind, config[kind]) for kind in BASES if kind in config}
         self.selection, self.advantage = methods["selection"], methods.get("advantage")
         self.admission, self.allocation = methods.get("admission"), methods.get("allocation")
         if self.admission is None and self.selection.leaves_out == "groups":

@@ -61,7 +61,9 @@ class Packed:
 
     def to(self, device: torch.device) -> Packed:
         """The same on another device."""
-        columns = {name: value for name, value in vars(self).items() if isinstance(value, torch.Tensor)}
+        columns: dict[str, Any] = {
+            name: value for name, value in vars(self).items() if isinstance(value, torch.Tensor)
+        }
         return replace(self, **{name: value.to(device) for name, value in columns.items()})
 
 
