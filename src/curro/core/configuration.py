@@ -24,7 +24,7 @@ BASES: dict[str, type] = {
 """The parts of a curriculum, by the argument that names them, and the class that each derives from."""
 
 
-SETTINGS = (*BASES, "reward_range", "signal", "source_weights", "source_floors", "seed")
+SETTINGS = (*BASES, "reward_range", "signal", "source_weights", "seed")
 """The names of a curriculum's settings: the arguments of `Curriculum` but the prompts."""
 
 
