@@ -27,7 +27,7 @@ from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
-from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
+from curro.hosts.trl.auxiliary import EmptySteps, ScaledRate, auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
     LOGGED_METRICS,
     KeptGroup,
@@ -43,7 +43,6 @@ from curro.hosts.trl.batches import (
     rewards_of,
     rows_of_output,
 )
-from curro.hosts.trl.callbacks import EmptySteps, ScaledRate
 from curro.hosts.trl.checks import (
     build_curriculum,
     check_batches,
@@ -108,7 +107,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
         scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1
-            (`curro.hosts.trl.callbacks.ScaledRate`), for advantages r - mean r.
+            (`curro.hosts.trl.auxiliary.ScaledRate`), for advantages r - mean r.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
             `curro.hosts.trl.batches.LOGGED_METRICS`; the run folder has them all.
         no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
