@@ -56,7 +56,7 @@ def inspect(
 
 
 def _runs(path: Path) -> list[Path]:
-    """The runs at a path; the path itself where it is a checkpoint, or holds nothing."""
+    """The runs at a path; the path itself if it is a checkpoint, or holds nothing."""
     if not path.is_dir() or saved_curriculum(path) is not None:
         return [path]
     return find_runs([path])

@@ -35,7 +35,7 @@ class Shrinkage(Advantage):
     advantage lambda (r - mu), so that groups without variance push too.
 
     The paper's other prompts are those of the batch. Here they are those of the same call of `observe`, and,
-    where these are fewer than `groups`, the latest before them. Hosts that observe single groups, as they
+    if these are fewer than `groups`, the latest before them. Hosts that observe single groups, as they
     finish, thus have others to compare with; the paper is silent on those. With fewer than two others lambda
     is 0, which is `leave-one-out`. A group with fewer than two scored rollouts has advantages of 0, and
     counts for no other.

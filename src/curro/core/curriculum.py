@@ -197,7 +197,7 @@ class Curriculum:
 
         Returns:
             The signal, where this call has chosen one. None is chosen where the user named a signal, or a
-            reward range other than (0, 1), which is that of verifiers; nor where no part verifies the answer
+            reward range other than (0, 1), which is that of verifiers; nor if no part verifies the answer
             (`curro.core.groups.outcome_parts`), or all do.
         """
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed

@@ -69,7 +69,7 @@ def _import(name: str, label: str) -> Any:
 
 
 def _import_file(folder: str, name: str, label: str) -> Any:
-    """Import a file by its path; its folder is where it looks for its neighbours."""
+    """Import a file by its path; it looks in its folder for its neighbours."""
     folder = os.path.abspath(os.path.expanduser(folder))
     file = os.path.join(folder, f"{name}.py")
     if not os.path.isfile(file):
@@ -108,7 +108,7 @@ class Provider(Protocol):
         """The function of completions and rows that scores them, as `curro.reward.Reward` takes it."""
 
     def environment(self, name: str) -> Any:
-        """The environment of its prompts; None where they are answered in one turn."""
+        """The environment of its prompts; None if they are answered in one turn."""
 
     def model(self, name: str) -> tuple[Any, Any]:
         """A model and its tokenizer."""

@@ -150,7 +150,7 @@ class Selection:
 
         They are in proportion to one over the probability with which a prompt is drawn, so that weighted
         means of outcomes estimate those of uniform sampling; NaN for a group that says nothing of others. All
-        are NaN where some prompts cannot be drawn, or where nothing is known of the probabilities. They are
+        are NaN where some prompts cannot be drawn, or if nothing is known of the probabilities. They are
         expected to have a mean of 1, or more: from a mean below 1 follows that prompts which are hardly
         ever drawn are missing, and there is no estimate.
         """

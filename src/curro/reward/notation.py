@@ -212,7 +212,7 @@ class Number:
         last_place: the value of the last digit of a decimal; 0 for a fraction or an integer.
         figures: the significant digits of a decimal.
         is_percent: whether a percent sign or the word stands behind it.
-        unit: its words; "" where there is none.
+        unit: its words; "" if there is none.
     """
 
     value: Fraction

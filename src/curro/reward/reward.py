@@ -84,5 +84,5 @@ class Reward:
 
 
 def key(row: Row) -> str:
-    """How messages name a prompt: its key, or the prompt where it has none."""
+    """How messages name a prompt: its key, or the prompt if it has none."""
     return repr(row.get("key", row.get("prompt")))[:200]

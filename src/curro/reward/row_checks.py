@@ -45,7 +45,7 @@ class WrongRow:
 
     Attributes:
         number: of the row, from 0.
-        source: of the row; "" where it names none.
+        source: of the row; "" if it names none.
         reason: what its score says.
         answer: the row's, shortened.
         prompt: the beginning of the prompt's text.

@@ -43,7 +43,7 @@ def held_out_scores(
     """The metrics of an evaluation that run folders hold.
 
     Args:
-        rewards_PG: of G samples of each prompt; NaN, which is as wrong as complete failure, where there is
+        rewards_PG: of G samples of each prompt; NaN, which is as wrong as complete failure, if there is
             none.
         reward_range: the rewards of complete failure and of complete success.
         signal_PG: what says which samples are right, where that is a part of the reward, whose range is then

@@ -352,7 +352,7 @@ class Filler:
     def _look(self) -> None:
         """Once all groups are probed, divide the rest of the budget among some of them, and end the others.
 
-        A group whose rewards the curriculum refuses ends too: it is an error where it is settled.
+        A group whose rewards the curriculum refuses ends too: settling it raises the error.
         """
         tasks = self._tasks
         groups = [group for group in tasks.probed if group.is_probe]

@@ -169,7 +169,7 @@ def sampled_rewards(
 
     Args:
         rows: of P prompts.
-        samples: G, completions a prompt; episodes, where there is an `environment`.
+        samples: G, completions a prompt; episodes, if there is an `environment`.
         settings: of a completion; an episode's observations count towards its length.
 
     Returns:

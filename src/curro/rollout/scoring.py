@@ -23,7 +23,7 @@ ScoreFunction = Callable[[int, Sequence[Rollout]], Scores | Awaitable[Scores]]
 
 
 class Scorer:
-    """Calls a scorer where it holds nothing up.
+    """Calls a scorer if it holds nothing up.
 
     Args:
         score: called with a prompt's number and its completions. An `async` function runs in the event
@@ -173,7 +173,7 @@ def read_scores(
 
 
 def _read(scores: Any, good_G: np.ndarray, name: str, prompt: str) -> np.ndarray:
-    """Scores of the rollouts where `good_G` is True as (G,), NaN where there is none."""
+    """Scores of the rollouts where `good_G` is True as (G,), NaN if there is none."""
     count = int(good_G.sum())
     try:
         received = f"{len(scores)} scores"

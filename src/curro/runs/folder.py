@@ -100,7 +100,7 @@ class RunFolder:
         return run
 
     def check_unused(self) -> None:
-        """Raises RunError where no run can start: the folder is not empty, or the path is a file."""
+        """Raises RunError if no run can start: the folder is not empty, or the path is a file."""
         if self.path.exists() and (
             not self.path.is_dir() or any(item.name != LOCK for item in self.path.iterdir())
         ):
@@ -302,7 +302,7 @@ def is_run(path: Path) -> bool:
 def find_runs(paths: Sequence[Path]) -> list[Path]:
     """List the runs at these paths in order: a folder of runs gives its runs, and files are passed over.
 
-    A path where nothing is yet, or an empty folder, stays: its run may begin.
+    A path if nothing is yet, or an empty folder, stays: its run may begin.
 
     Raises:
         RunError: a folder that holds something else, or only files.

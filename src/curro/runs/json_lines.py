@@ -109,7 +109,7 @@ class Block:
     """Whole lines.
 
     Attributes:
-        data: their bytes; empty where there is nothing new.
+        data: their bytes; empty if there is nothing new.
         start: where in the file they begin. 0 says that the file is new, or was written anew: what was read
             before is to be forgotten.
         left: bytes of the file after them.

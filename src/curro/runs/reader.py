@@ -164,12 +164,12 @@ class History:
         return x[known], values[known]
 
     def last(self, name: str) -> float:
-        """The latest known value of a metric; NaN where there is none."""
+        """The latest known value of a metric; NaN if there is none."""
         values = self.series(name)[1]
         return float(values[-1]) if len(values) else np.nan
 
     def tokens_after(self, rollouts: float) -> float:
-        """How many tokens the run had generated when it had spent so many rollouts; NaN where none knows."""
+        """How many tokens the run had generated when it had spent so many rollouts; NaN if none knows."""
         step_S, spent_S = self.series("rollouts")
         step_L = self.generated["step"]
         order_L = np.argsort(step_L, kind="stable")
@@ -217,7 +217,7 @@ class History:
     def evaluations(self) -> list[str]:
         """The names of the held-out pass@k that have a value, by k.
 
-        They are `eval/NAME/pass@k` where there are several data sets.
+        They are `eval/NAME/pass@k` if there are several data sets.
         """
         names = [name for name in self.metrics if re.fullmatch(r"eval/(.+/)?pass@\d{1,9}", name)]
         return sorted(
@@ -284,7 +284,7 @@ TYPES = {
 class RunReader:
     """A run's metrics and groups so far.
 
-    Reading goes on where it stopped, a block at a time, so that a page can follow a run for days: a line is
+    Reading continues where it ended, a block at a time, so that a page can follow a run for days: a line is
     parsed once, and a few numbers a group are all that is kept.
 
     Attributes:

@@ -149,7 +149,7 @@ class TrainSettings(DeclaredSettings):
         return done
 
     def check_model(self) -> None:
-        """Raises ConfigError where no model is named and the data has none of its own."""
+        """Raises ConfigError if no model is named and the data has none of its own."""
         if self.model is None and self.family is None:
             raise ConfigError(f"name a model for {self.data}: --model with a folder, a hub id or lab:NAME")
 

@@ -95,7 +95,7 @@ class GeneratedRollouts:
 
 
 def mask_of_trl_advantages(verdicts: Sequence[Verdict], sums_normalized_parts: bool) -> list[Verdict]:
-    """Verdicts with advantage 1 where TRL's own advantage counts and 0 where it does not.
+    """Verdicts with advantage 1 where TRL's own advantage counts and 0 if it does not.
 
     Their credit then masks and weights TRL's advantages. Rollouts without credit do not count, nor do flat
     groups, in which TRL's advantages are 0 or rounding. With `sums_normalized_parts` flat groups count,

@@ -40,7 +40,7 @@ def read_feedback(
 
 
 def weighted_sums(rewards: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Weighted sums (rollouts,) of the reward functions' values, NaN where no function gave one."""
+    """Weighted sums (rollouts,) of the reward functions' values, NaN if no function gave one."""
     values = rewards.double().cpu()
     sums = (values * weights.double().cpu()).nansum(dim=1)
     sums[values.isnan().all(dim=1)] = torch.nan

@@ -121,7 +121,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
         scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1, as
-            section 4.3 of the prioritized-replay paper suggests. The ratio is NaN where it is unknown: then
+            section 4.3 of the prioritized-replay paper suggests. The ratio is NaN if it is unknown: then
             the rate stays. TRL logs the factor as `rate_scale`. The ratio is of advantages r - mean r: with
             others, as those of `scale_rewards="group"`, the rate falls too far.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of

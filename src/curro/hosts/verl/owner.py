@@ -34,7 +34,7 @@ class RecordedGroups:
     Attributes:
         rewards: float64 (P, G), NaN where a session was not scored and beyond the end of smaller groups.
         sizes: int64 (P,), how many sessions of each group generated something.
-        completions: P lists, a completion a session; empty where no completions are known.
+        completions: P lists, a completion a session; empty if no completions are known.
     """
 
     rewards: np.ndarray
@@ -48,8 +48,8 @@ def recorded_groups(
     """The groups without the sessions that failed; without completions, without those that were not scored.
 
     Args:
-        rewards_PG: float64 (P, G), a column a session, NaN where it was not scored.
-        completions: P dicts by session; empty where no completions are known.
+        rewards_PG: float64 (P, G), a column a session, NaN if it was not scored.
+        completions: P dicts by session; empty if no completions are known.
     """
     sessions_P = [
         sorted(completions[i]) if completions else np.flatnonzero(~np.isnan(row)).tolist()
@@ -114,7 +114,7 @@ class CurriculumOwner:
             keep: how many rollouts of each group are written down to be read.
             model: the path of the model that the training starts from, for methods that ask the policy; None
                 for others.
-            reward_parts: the names of the reward's parts, for `Curriculum.default_signal`; none where they
+            reward_parts: the names of the reward's parts, for `Curriculum.default_signal`; none if they
                 are not known.
 
         Returns:

@@ -79,7 +79,7 @@ class NamedReward:
     largest: float
 
     def of(self, extra: Mapping[str, Any]) -> float:
-        """A session's number, NaN where it has none or was not scored."""
+        """A session's number, NaN if it has none or was not scored."""
         value = extra.get(self.name) if is_scored(extra) else None
         if isinstance(value, np.generic):
             value = value.item()
@@ -140,8 +140,8 @@ def assemble(
     Args:
         names: the uids of the groups, each with at least one session.
         outcomes: in any order; those of other groups are left out.
-        size: G where no session has a higher number.
-        named: the numbers that the gate and the signal read, where they do not read the reward.
+        size: G if no session has a higher number.
+        named: the numbers that the gate and the signal read, if they do not read the reward.
     """
     order = list(names)
     row_of = {name: row for row, name in enumerate(order)}
@@ -238,7 +238,7 @@ class ReportingBuffer(Host):
         group_size: G.
         named: the numbers of verl's `reward_extra_info` that the gate and the signal read.
         longest: the length in tokens at which a response is cut.
-        decode: makes the text of a response's tokens; None where no rollouts are kept.
+        decode: makes the text of a response's tokens; None if no rollouts are kept.
         has_advantage: whether the curriculum credits what is trained on.
         known_numbers: what `reward_extra_info` has had.
         settled: the uids of groups in the queue whose tickets are settled.

@@ -162,7 +162,7 @@ class VerlSettings:
 
     @property
     def gate(self) -> str | dict[str, Any] | None:
-        """The admission; "everything" where none is named and the selection leaves groups out."""
+        """The admission; "everything" if none is named and the selection leaves groups out."""
         replaces = self._methods["selection"].leaves_out == "groups"
         return "everything" if self.admission is None and replaces else self.admission
 
@@ -190,7 +190,7 @@ class VerlSettings:
         """The settings of a section of the configuration.
 
         Args:
-            section: a mapping, or what OmegaConf has for one; None where there is no such section. In place
+            section: a mapping, or what OmegaConf has for one; None if there is no such section. In place
                 of selection, admission and advantage it may have `curriculum`, the text of `--curriculum`.
             where: the key of the section, for messages.
         """

@@ -112,7 +112,7 @@ class MaxHeap:
         """Arrays and integers from which `load_state_dict` restores the heap exactly; copies, not views.
 
         `ids` (int32, ascending) and their `priorities`, and `pushes` (uint32, one for each id of the
-        heap's size, or none where nothing was ever pushed).
+        heap's size, or none if nothing was ever pushed).
         """
         ids, pushes = self.ids(), self._by_id[:, 1]
         return {

@@ -125,8 +125,8 @@ class KnownFeatures(JoinedFeatures):
     """Other features, followed by the logit of a pass rate that was known before the first rollout.
 
     The regression starts with a weight of 1 on this logit, which takes the column at its word, and then
-    learns what the column is worth: everything where the rates are of the same model, less where they are of
-    another model, and nothing where they are noise. A prompt without a known rate gets the mean of all
+    learns what the column is worth: everything where the rates are of the same model, less if they are of
+    another model, and nothing if they are noise. A prompt without a known rate gets the mean of all
     logits.
 
     Args:

@@ -102,7 +102,7 @@ class FadedPosterior:
         """What is believed of prompts (P,) at this step, float64 (4, P).
 
         The rows are the concentration K, the mean M, the variance T of one reward, and the share of the
-        prompt's evidence that still counts, 0 where there is none.
+        prompt's evidence that still counts, 0 if there is none.
         """
         age = (step - self.table["last_step"][prompts]).astype(np.float64)
         prior, mixed = prior_rows(*self.prior_of(prompts)), np.empty((4, len(prompts)))
@@ -121,7 +121,7 @@ class FadedPosterior:
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
         really vary (all of it for 0/1 rewards). In squared reward ranges.
 
-        Returns also the share (P,) of the prompt's evidence that still counts, 0 where there is none.
+        Returns also the share (P,) of the prompt's evidence that still counts, 0 if there is none.
         """
         p, rate, variance, kept = self._draw(prompts, step, rng)
         return p * (1 - p) * variance / (rate * (1 - rate)), kept
@@ -279,7 +279,7 @@ def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: 
     """`mixture` of each prompt, the first three rows of `mixed`, for evidence that has faded for `age`.
 
     The rows of `prior` are mu, t and k, in one column for all prompts or one for each. The fourth row of
-    `mixed` is the share of the evidence that is left, 0 where there was none.
+    `mixed` is the share of the evidence that is left, 0 if there was none.
     """
     # the waits for memory overlap where nothing is computed between them
     for a in range(prompts.size):

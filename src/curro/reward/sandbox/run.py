@@ -77,7 +77,7 @@ class Started:
         """End it with all that it has started, and wait until none of its processes counts any more.
 
         Of bubblewrap the first process inside is killed: it ends when all others have been counted off, which
-        takes a second where they leave very many files, and then bubblewrap ends. If bubblewrap itself were
+        takes a second if they leave very many files, and then bubblewrap ends. If bubblewrap itself were
         killed, nobody could be asked whether they have.
         """
         with contextlib.suppress(ProcessLookupError):
@@ -454,7 +454,7 @@ def find_confinement(sandbox: str = "auto") -> Confinement:
 
 
 def _trial(confinement: Confinement) -> str:
-    """What is open to a program in this confinement that should not be; "" where nothing is."""
+    """What is open to a program in this confinement that should not be; "" if nothing is."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         trial = _TRIAL.format(file=__file__, port=server.getsockname()[1])
         try:

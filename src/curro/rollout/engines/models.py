@@ -141,7 +141,7 @@ def precision_warning(precision: str | None) -> str | None:
 
 
 def local_model(name: str, *, threads: int) -> tuple[Any, Any]:
-    """The model of that name, as of `load_model`, on a GPU where there is one."""
+    """The model of that name, as of `load_model`, on a GPU if there is one."""
     import torch
 
     compute_with(threads)

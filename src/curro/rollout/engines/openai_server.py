@@ -62,7 +62,7 @@ def field_sets(chat: bool, *, is_greedy: bool) -> list[dict[str, Any]]:
 
 
 def retokenized(tokenizer: Any, text: str, *, stopped: bool, total: int | None) -> tuple[int, ...] | None:
-    """The tokens of a completion, None where they cannot be told for sure.
+    """The tokens of a completion, None if they cannot be told for sure.
 
     They are right only if they decode to the text and, where the server counts tokens, are as many. A model
     may have written another spelling of the same text in tokens; without a count that goes unseen.

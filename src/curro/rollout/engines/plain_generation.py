@@ -284,7 +284,7 @@ class SampledLogProbs(LogitsProcessor):
         return torch.full_like(scores, -torch.inf).scatter_(1, token_B1, 0.0)
 
     def of(self, completions: Sequence[Sequence[int]]) -> list[list[float]] | None:
-        """Natural logarithms of the latest batch's completions, which end where they were cut.
+        """Natural logarithms of the latest batch's completions, each up to its cut.
 
         None where `model.generate` was replaced, so that no token was drawn here.
         """

@@ -40,7 +40,7 @@ class Comparison:
             was not reached, or where the first curriculum had it from the start. With fewer than `FEWEST`
             seeds it is mostly noise, and is not shown.
         interval: the ends of the 95% interval of `speedup` over seeds: 0 where seeds do not reach the level,
-            infinite where they have it from the start. None for the first curriculum and with fewer than
+            infinite if they have it from the start. None for the first curriculum and with fewer than
             `FEWEST` seeds; known also where the level was not reached.
         tokens_speedup, tokens_interval: the same for tokens; None where a run did not count them.
         seconds: of training.
@@ -195,7 +195,7 @@ def _factors(
 
 
 def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | None:
-    """Count the tokens of so many rollouts, the mean over seeds; None where they are not known."""
+    """Count the tokens of so many rollouts, the mean over seeds; None if they are not known."""
     if rollouts is None:
         return None
     mean = np.mean([history.tokens_after(rollouts) for history in seeds])

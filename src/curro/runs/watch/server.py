@@ -39,7 +39,7 @@ class WatchedRun:
 
     Attributes:
         name: what the page calls it.
-        error: why it cannot be read, in a sentence; empty where it can.
+        error: why it cannot be read, in a sentence; empty if it can.
     """
 
     def __init__(self, path: Path, name: str) -> None:

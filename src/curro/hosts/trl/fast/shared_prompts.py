@@ -129,7 +129,7 @@ def _lay_out(
     lengths: Sequence[int],
     pad: int,
 ) -> Packed:
-    """Put sequences into rows as long as the longest, the longest first, each where there is room."""
+    """Put sequences into rows as long as the longest, the longest first, each in the first row with room."""
     width = completions_BC.size(1)
 
     def size(prompt: tuple[int, ...], rows: list[int]) -> int:
@@ -250,7 +250,7 @@ class SharedPrompts:
             autocast: the accelerator's.
 
         Returns:
-            None where nothing is shared: TRL's own way is as good.
+            None if nothing is shared: TRL's own way is as good.
         """
         if self.reason or attention_mask.size(1) > self._window:
             return None
@@ -371,7 +371,7 @@ def may_regroup(trainer: Any) -> bool:
 
 
 def whole_groups(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The micro-batches of one optimizer step with the same rows, groups whole where they fit.
+    """The micro-batches of one optimizer step with the same rows, groups whole if they fit.
 
     A micro-batch takes, again and again, the first of the remaining groups that fits whole; if none does, it
     takes a piece of the next one.
