@@ -40,7 +40,7 @@ def inspect(
 ) -> None:
     """Show a run's hard, informative and forgotten prompts.
 
-    Lists the hardest prompts, the most informative ones, and those that were solved once and now fail. Also
+    Lists the hardest prompts, the most informative, and the regressed ones. Also
     says how many rollouts the usual difficulty bands would cost. For a folder of several runs, lists them.
     """
     from curro.runs.report import inspect_prompt, inspect_run

@@ -59,7 +59,7 @@ class Allocation:
         It is asked where `looks_first`, of all groups of a batch that have their first rollouts.
 
         Args:
-            groups: their rewards so far, those of the signal.
+            groups: the signal's rewards so far.
             budget: rollouts, from 0.
         """
         return np.zeros(len(groups.prompts), np.int64)

@@ -178,7 +178,7 @@ class Feedback:
         """Copies of what a host passes, because hosts reuse their arrays.
 
         Raises:
-            RewardError: rewards that are no numbers, or groups of several lengths; a part of another shape.
+            RewardError: rewards that are not numbers, or groups of several lengths; a part of another shape.
         """
         rewards_PG, parts = _numbers(rewards), {}
         for name, part in (named or {}).items():

@@ -76,7 +76,7 @@ class DatasetRows:
         prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
 
     Raises:
-        ConfigError: the rows are no dicts, or have no such column.
+        ConfigError: the rows are not dicts, or have no such column.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], prompt_column: str = "prompt") -> None:

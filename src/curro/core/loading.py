@@ -115,7 +115,7 @@ class Provider(Protocol):
 
 
 def provider(source: str) -> tuple[Provider, str] | None:
-    """The provider that `PREFIX:NAME` names, and the name; None where the prefix is no provider's."""
+    """The provider that `PREFIX:NAME` names, and the name; None if the prefix is not a provider's."""
     prefix, colon, name = source.partition(":")
     if not colon or prefix not in PROVIDERS:
         return None

@@ -148,7 +148,7 @@ class PromptTable:
     def sources(self) -> tuple[list[str], np.ndarray]:
         """The names of the sources, and the number of each prompt's source, int64 (N,).
 
-        Prompts without a source are of `other`.
+        Prompts without a source count as `other`.
         """
         if self.source_column is None:
             return [OTHER], np.zeros(self.size, np.int64)

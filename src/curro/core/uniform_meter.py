@@ -79,11 +79,11 @@ class UniformMeter:
             self._open.pop(ticket, None)
 
     def chosen(self) -> np.ndarray:
-        """Of the latest groups, bool (K,), those without a weight, which the method chose itself."""
+        """Which of the latest groups, bool (K,), have no weight: the method chose them itself."""
         return np.isnan(self._latest[0])
 
     def flat(self) -> np.ndarray:
-        """Of the latest groups, bool (K,), those without a signal."""
+        """Which of the latest groups, bool (K,), have no signal."""
         return self.table.is_flat(self._latest[2])
 
     def rates(self) -> np.ndarray:

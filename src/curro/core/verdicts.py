@@ -79,7 +79,7 @@ def multiply_credit(
 
     Args:
         verdicts: as `Curriculum.credit` takes them.
-        batch_weights: turns the importance weights (P,) at draw time into those of the batch (P,).
+        batch_weights: turns the importance weights (P,) at draw time into the batch's (P,).
     """
     parts = list(verdicts) if isinstance(verdicts, Iterable) else [verdicts]
     size = max((part.advantages.shape[1] for part in parts), default=0)
@@ -98,7 +98,7 @@ class Draw:
         tickets: int64, to be settled by `observe` or `drop`.
         probabilities: float64, of drawing this prompt when it was drawn; NaN if nothing was random,
             or it is not known.
-        weights: float64, importance weights, which `Curriculum.credit` relates to those of the batch.
+        weights: float64, importance weights, which `Curriculum.credit` relates to the batch's.
         reasons: uint8, why each was chosen (`curro.Reason`).
         rollouts: int64, how many rollouts each prompt gets; 0 where the host decides.
         step: how many training steps had finished.

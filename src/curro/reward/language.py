@@ -61,7 +61,7 @@ class Language:
             that has at least 20 letters.
         by: "detector", or "characters" for the paper's count: the share of characters that are letters of
             the Latin alphabet, digits, symbols or white space, which takes English as the target. Letters
-            of mathematics are symbols: those of the mathematical alphabets (double-struck and the like), and
+            of mathematics are symbols: the mathematical alphabets (double-struck and the like), and
             Greek ones in formulas or if no more than two stand together (θ, Δα).
     """
 

@@ -141,7 +141,7 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
     Args:
         rows: the data set; without a column `answer`, the answers are in one of the usual columns.
         reward: of a sum, the parts that verify the answer are checked.
-        sample: rows to check, at most; drawn without replacement. Of `code`, 40 at most, as programs run.
+        sample: rows to check, at most; drawn without replacement. For `code` at most 40, since programs run.
         seed: of the draw.
 
     Raises:

@@ -485,7 +485,7 @@ def select_unseen(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: i
     """Draws n prompts as `Curriculum.select` does, none that this batch has had, and gives them out.
 
     A prompt is free as soon as its group is observed, and a method that looks for the most informative
-    prompts would choose those that have just been admitted once more. The ticket of such a prompt is held
+    prompts would choose the just admitted ones once more. The ticket of such a prompt is held
     open, so that the next `select` cannot draw it again, and another prompt is drawn in its place, with its
     rollouts if there is a budget.
 

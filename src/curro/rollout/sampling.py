@@ -51,7 +51,7 @@ def attempts(
 ) -> tuple[list[str], list[Row]]:
     """`n` completions of the prompt of every row, or episodes in `environment`, as a `Reward` scores them.
 
-    The episodes of a prompt start alike, and unlike those of training.
+    The episodes of a prompt start alike, and unlike training's.
 
     Returns:
         B = rows x n texts, a prompt's one after another, and the row of each, with the episode's reward or

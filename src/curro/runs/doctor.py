@@ -113,7 +113,7 @@ Curves = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence on the log, and what to do about it; those of a lower `rank` come first."""
+    """A sentence on the log, and what to do about it; lower `rank` comes first."""
 
     words: str
     advice: str = ""

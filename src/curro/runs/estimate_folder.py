@@ -108,7 +108,7 @@ class EstimateFolder:
     def groups(self) -> dict[int, dict[str, Any]]:
         """The finished prompts by their number, in the order of the data set; null comes back as NaN.
 
-        Of a prompt that was sampled again the latest row counts.
+        The latest row of a prompt counts.
         """
         latest = {}
         for row in read_rows(self._groups, COLUMNS):

@@ -157,7 +157,7 @@ class RunFolder:
             raise RunError(f"{self._config} is damaged: {error}") from error
 
     def replace_config(self, config: Mapping[str, Any]) -> None:
-        """Write down other settings, as those of a run that is extended."""
+        """Write down other settings, as for an extended run."""
         with self.locked(), replacing(self._config) as part:
             part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
 
@@ -253,7 +253,7 @@ class RunFolder:
                     file.truncate(sizes.get(name, 0))
 
     def write_table(self, table: PromptTable) -> None:
-        """Save the prompt table, its steps counted as those of the other files.
+        """Save the prompt table, its steps counted as in the other files.
 
         An interrupted save leaves the table that was there before.
         """

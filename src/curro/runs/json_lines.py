@@ -52,7 +52,7 @@ def read_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[dict[str, Any
     """The rows of a file of JSON lines; a last line without its end was being written and is left out.
 
     Raises:
-        RunError: a line that is no object, or lacks one of the columns.
+        RunError: a line that is not an object, or lacks one of the columns.
     """
     if not path.exists():
         return
@@ -72,7 +72,7 @@ def read_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[dict[str, Any
 
 
 def decode_row(line: bytes) -> dict[str, Any]:
-    """The row of a line; null comes back as NaN. Raises ValueError for what is no JSON object."""
+    """The row of a line; null comes back as NaN. Raises ValueError for anything but a JSON object."""
     return {name: math.nan if value is None else value for name, value in as_object(line).items()}
 
 

@@ -46,7 +46,7 @@ class HeldOut:
 
     Attributes:
         name: of the suite or the data set, if there are several; else "".
-        prompts: those that are evaluated.
+        prompts: the evaluated ones.
         reward: what scores them.
         environment: what plays them, for tasks of several turns.
         is_suite: whether each prompt is a conversation of one message, which a model without a chat

@@ -172,7 +172,7 @@ class TrainSettings(DeclaredSettings):
             source: where the values come from, for messages.
 
         Raises:
-            ConfigError: a name that is no setting, or a value that no run could use.
+            ConfigError: an unknown name, or a value that no run could use.
         """
         names = known_settings()
         for name in values:

@@ -99,7 +99,7 @@ def auxiliary_loss(
     """The auxiliary samples' share of a micro-batch: METIS (9) and (10).
 
     The weights have the divisor by tokens in them, and it is part of the loss that TRL divides by nothing any
-    more. Log-probabilities are those of the distribution that the judgments were sampled from, as TRL's are
+    more. Log-probabilities belong to the distribution that the judgments were sampled from, as TRL's do
     for the rollouts: the logits over the temperature, without top-p and the like.
 
     Args:

@@ -131,7 +131,7 @@ class KeptGroup:
         return len(self.rewards)
 
     def first(self, size: int) -> KeptGroup:
-        """The group with its first rows alone; its advantages stay those of the whole group."""
+        """The group with its first rows alone; its advantages stay the whole group's."""
         if size >= len(self):
             return self
         verdict = replace(

@@ -28,7 +28,7 @@ class Notices:
 
     Args:
         names, weights: reward functions' names, and their weights (functions,).
-        watches_parts: whether nobody has said which part of the reward is the signal.
+        watches_parts: whether the signal was not named.
         writer: of the run folder, from which the advice of `curro watch` is taken; None: without advice.
     """
 

@@ -122,16 +122,16 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
         scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1, as
             section 4.3 of the prioritized-replay paper suggests. The ratio is NaN if it is unknown: then
-            the rate stays. TRL logs the factor as `rate_scale`. The ratio is of advantages r - mean r: with
-            others, as those of `scale_rewards="group"`, the rate falls too far.
-        log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
+            the rate stays. TRL logs the factor as `rate_scale`. The ratio assumes advantages r - mean r: with
+            others, as with `scale_rewards="group"`, the rate falls too far.
+        log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, not only
             `curro.hosts.trl.batches.LOGGED_METRICS`; the run folder has them all.
         no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
             not fit before the model is loaded.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Attributes:
-        curriculum: the main process's knows all rewards; those of other processes are never asked.
+        curriculum: the main process's knows all rewards; other processes' are never asked.
         policy: what the curriculum asks.
         environment: as given.
         rows: the rows of the data set that this process is rolling out, one a rollout.

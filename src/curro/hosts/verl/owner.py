@@ -45,7 +45,7 @@ class RecordedGroups:
 def recorded_groups(
     rewards_PG: np.ndarray, completions: Sequence[Mapping[int, Completion]]
 ) -> RecordedGroups:
-    """The groups without the sessions that failed; without completions, without those that were not scored.
+    """The groups without the sessions that failed; without completions, without unscored ones.
 
     Args:
         rewards_PG: float64 (P, G), a column a session, NaN if it was not scored.

@@ -73,7 +73,7 @@ class Serving:
 
     @classmethod
     def of(cls, client: Any, tokenizer: Any, config: Any) -> Serving:
-        """The servers as verl is configured: temperature, top-p and top-k are those of the rollouts."""
+        """The servers as verl is configured: temperature, top-p and top-k are the rollouts'."""
         rollout = config.actor_rollout_ref.rollout
         sampling = {name: rollout[name] for name in ("temperature", "top_p", "top_k")}
         template = dict(config.data.get("apply_chat_template_kwargs", None) or {})

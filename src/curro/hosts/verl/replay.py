@@ -139,7 +139,7 @@ def assemble(
 
     Args:
         names: the uids of the groups, each with at least one session.
-        outcomes: in any order; those of other groups are left out.
+        outcomes: in any order; other groups' are left out.
         size: G if no session has a higher number.
         named: the numbers that the gate and the signal read, if they do not read the reward.
     """
@@ -229,7 +229,7 @@ class ReportingBuffer(Host):
 
     In every poll verl decides which finished groups it throws away, and asks for as many new ones. A group is
     observed in the first poll that finds it finished. The groups that the gate rejects are thrown away with
-    those that verl throws away itself, and replaced one for one. The tickets of groups that failed or are
+    verl's own, and replaced one for one. The tickets of groups that failed or are
     stale are dropped.
 
     Attributes:

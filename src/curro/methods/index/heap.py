@@ -51,7 +51,7 @@ class MaxHeap:
         return heap
 
     def push(self, ids: ArrayLike, priorities: ArrayLike) -> None:
-        """Add ids, or give those present a new priority. Of an id that is repeated the last one counts.
+        """Add ids, or give those present a new priority. The last of repeated ids counts.
 
         `priorities` is one number for each id, or one for all: any finite number, or +inf. NaN and -inf
         are refused with a ValueError that names the id, and nothing is pushed.

@@ -42,7 +42,7 @@ class FadedPosterior:
     expected variance.
     All numbers are success rates: a reward of complete failure is 0, of complete success 1.
 
-    Nothing is tuned per data set. The prior's moments are those of about the last 512 visits, each weighed by
+    Nothing is tuned per data set. The prior's moments come from about the last 512 visits, each weighed by
     k / (k + n), the share that the prior had in the prediction: a first visit counts fully, a visit of a
     well-known prompt hardly at all. So the prior follows the policy even when no prompt is new, and prompts
     that were put aside long ago are not judged by what the untrained policy could do. A group of one rollout
@@ -53,7 +53,7 @@ class FadedPosterior:
     ones the evidence is kept; where the policy has moved on it fades, and a prompt that was never solved
     becomes like any unknown prompt again.
 
-    `observe` only keeps groups, and `learn` takes in those that came since its last call (`UnlearnedGroups`).
+    `observe` only keeps groups, and `learn` takes in new ones since its last call (`UnlearnedGroups`).
 
     Args:
         half_life: H in training steps, above 0; None: learnt.

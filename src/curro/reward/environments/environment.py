@@ -152,7 +152,7 @@ def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | N
             of `ToolEnvironment`. None for that of the lab's or BFCL's prompts, if they have one.
 
     Raises:
-        ConfigError: no such module or function, or what it makes is no environment.
+        ConfigError: no such module or function, or what it makes is not an environment.
     """
     if spec is not None:
         return _checked(_made(spec), spec)

@@ -60,7 +60,7 @@ class Started:
     Attributes:
         user: whom the process becomes.
         begun: a pipe into which a byte is written where the program begins.
-        ends_others: the process is no program but ends one, with all that it has started, on SIGTERM.
+        ends_others: the process is not a program but ends one, with all that it started, on SIGTERM.
         memory: bytes that it may hold together with all that it has started, and with its files' entries.
         has_folder: it has folders in memory of its own, /tmp and /dev/shm, and a network of its own.
     """
@@ -121,7 +121,7 @@ def run(
 ) -> ProgramRun:
     """Run a Python program as `__main__` and wait for its end.
 
-    Its standard input and output are files in memory, so that whatever it does with them stops nobody; its
+    Its standard input and output are files in memory, so that whatever it does with them stops no caller; its
     standard error is thrown away.
 
     Args:

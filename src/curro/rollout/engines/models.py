@@ -121,7 +121,7 @@ def multiplies_bfloat16() -> bool:
     """Whether products in bfloat16 take less time here than in float32.
 
     They do on GPUs, and on processors with instructions for them. torch can tell which processors of the x86
-    family have such instructions; those of other families are taken to have them.
+    family have such instructions; other families are taken to have them.
     """
     import torch
 

@@ -122,7 +122,7 @@ class OpenAIEngine:
         retries: how often a failed request is repeated.
         backoff: seconds before the first repetition.
         api_key: sent as the bearer token.
-        tempered_logprobs: the server's log-probabilities are those of the distribution sampled from, as
+        tempered_logprobs: the server's log-probabilities belong to the distribution sampled from, as
             vLLM's are with `--logprobs-mode processed_logprobs`. Where False, there are none where
             temperature, top-p or `extra` change the distribution.
         extra: further fields of every request, as `{"chat_template_kwargs": {"enable_thinking": False}}`;

@@ -26,7 +26,7 @@ class Ranked:
         text: the beginning of the prompt; its key where the run does not know the text.
         visits: the number of its finished groups.
         rate, last_step: the success rate and the training step of its latest group.
-        best, best_step: those of its best group.
+        best, best_step: its best group's.
     """
 
     number: int

@@ -109,7 +109,7 @@ def join_rows(
     """What `compute` gives for these rows with a graph and for the others without, as one batch.
 
     The rows with a graph come first: an autocast that surrounds both keeps the weights that it has rounded,
-    and those which were rounded without a graph would pass no gradient on.
+    and weights rounded without a graph would pass no gradient on.
 
     Args:
         rows: bool (B,).

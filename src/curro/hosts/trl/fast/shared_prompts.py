@@ -3,7 +3,7 @@
 The G rollouts of a group have one prompt, and a plain batch computes its P tokens G times. Here the group is
 one sequence, [prompt, completion 1, .., completion G], in which a token sees the prompt and the earlier
 tokens of its own completion, and every completion's positions go on from the prompt's end. G (P + R) tokens
-become P + G R, and the results are those of the plain batch up to rounding. The head reads only the states
+become P + G R, with the plain batch's results up to rounding. The head reads only the states
 that predict a completion's token.
 
 Attention is the other way round: with a mask it takes time in the square of the packed sequence, in which

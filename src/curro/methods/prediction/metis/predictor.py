@@ -177,7 +177,7 @@ class Metis(Predictor):
             self.pending.take(prompt)
 
     def metrics(self) -> dict[str, float]:
-        """Of the latest choice's candidates, of this training step's rewards, and of all judgments so far."""
+        """Numbers on the latest candidates, this training step's rewards, and all judgments so far."""
         parsed = self.predicted[~np.isnan(self.predicted)]
         return {
             "judge/reward": float(self.rewards.mean()) if len(self.rewards) else np.nan,
