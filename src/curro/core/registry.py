@@ -47,7 +47,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "leave-one-out": "curro.methods.advantage.leave_one_out:LeaveOneOut",
         "maxrl": "curro.contrib.maxrl:MaxRL",
         "shrinkage": "curro.contrib.shrinkage:Shrinkage",
-        "history": "curro.methods.advantage.history:HistoryAware",
+        "history": "curro.contrib.history:HistoryAware",
         "smoothed": "curro.methods.advantage.smoothed:Smoothed",
     },
     "admission": {
