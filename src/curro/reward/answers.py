@@ -252,7 +252,7 @@ PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
 
 
 def accepted(row: Row) -> list[str]:
-    """The answers of a row, of which a completion needs one; empty where it has none.
+    """The answers of a row, of which a completion needs one; empty if it has none.
 
     A list of texts, or the JSON or Python text of one, holds several. Placeholders such as "", "N/A", NaN or
     NuminaMath's "proof" do not count, because a completion that says nothing would equal them.

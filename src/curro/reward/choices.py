@@ -83,7 +83,7 @@ class RightOption:
 
     Attributes:
         letters: one, or several where all of them are to be named.
-        text: the option's; "" where it is not known.
+        text: the option's; "" if it is not known.
     """
 
     letters: frozenset[str]
@@ -117,7 +117,7 @@ def judge(found: Sequence[str], prose: str, choice: RightOption) -> float | None
 
     Args:
         found: the texts that may be the completion's answer, the most certain one first.
-        prose: the completion outside of thoughts, where no answer is marked in it.
+        prose: the completion outside of thoughts, if no answer is marked in it.
     """
     if choice.text and (words(found[0]) == words(choice.text) or ends_with(found[0], choice.text)):
         return 1.0

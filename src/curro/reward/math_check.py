@@ -6,9 +6,9 @@ only once a regular expression has found nothing in them but digits, white space
 Its equality is taken with these fences:
 
 * Numbers must agree relative to their size. math-verify rounds to 6 decimals, so that 1e-19 equals 1e-31.
-* A rounded decimal is not the exact number: 0.333333 is no 1/3 (math-verify takes it).
+* A rounded decimal is not the exact number: 0.333333 is not 1/3 (math-verify takes it).
 * A chain of equations in which numbers differ is wrong: `4=5` for 5 (math-verify takes the last side).
-* Numerals in different bases differ: 101_2 is no 101_3 (math-verify drops the base).
+* Numerals in different bases differ: 101_2 is not 101_3 (math-verify drops the base).
 """
 
 from __future__ import annotations

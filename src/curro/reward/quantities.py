@@ -109,7 +109,7 @@ class Number:
         last_place: the value of the last digit of a decimal; 0 for a fraction or an integer.
         figures: the significant digits of a decimal.
         is_percent: whether a percent sign or the word stands behind it.
-        unit: its words; "" where there is none.
+        unit: its words; "" if there is none.
     """
 
     value: Fraction
@@ -317,7 +317,7 @@ def same_numbers(gold: Number, answer: Number, *, asks_percent: bool = True) -> 
     unit that one of them lacks does not count. But an answer in percent for a number without the sign needs
     a question about percents, unless both are the same share (50% and 0.5).
 
-    A rounded decimal is not the number that it rounds: 0.333333 is no 1/3. Only where the row's own answer is
+    A rounded decimal is not the number that it rounds: 0.333333 is not 1/3. Only if the row's own answer is
     a decimal of six or more significant digits, what rounds to it is right.
     """
     measures = _measure(gold), _measure(answer)

@@ -45,7 +45,7 @@ class WrongRow:
 
     Attributes:
         number: of the row, from 0.
-        source: of the row; "" where it names none.
+        source: of the row; "" if it names none.
         reason: what its score says.
         answer: the row's, shortened.
         prompt: the beginning of the prompt's text.
@@ -141,7 +141,7 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
     Args:
         rows: the data set; without a column `answer`, the answers are in one of the usual columns.
         reward: of a sum, the parts that verify the answer are checked.
-        sample: rows to check, at most; drawn without replacement. Of `code`, 40 at most, as programs run.
+        sample: rows to check, at most; drawn without replacement. For `code` at most 40, since programs run.
         seed: of the draw.
 
     Raises:
