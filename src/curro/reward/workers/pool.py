@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import pickle
+import queue
 import select
 import signal
 import subprocess
@@ -21,7 +22,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -96,7 +97,7 @@ class StartFailed(Exception):
 class WorkerPool:
     """Calls one function in worker processes, which are started when they are needed. Any thread may call it.
 
-    Each thread of the pool has a worker. The processes end with the pool, and with the process that has it,
+    The processes end with the pool, and with the process that has it,
     however that ends. A process that is forked starts workers of its own: two that wrote into one pipe would
     get each other's results.
 
@@ -124,9 +125,11 @@ class WorkerPool:
         _pools.add(self)
 
     def _begin(self) -> None:
-        """Have threads of which none has a worker yet."""
-        self._workers: list[_Worker] = []
-        self._of_thread = threading.local()
+        """Have workers of which none is started yet."""
+        self._workers = [_Worker(self._setup, self.limits) for _ in range(self.limits.workers)]
+        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()  # the one used last is warm
+        for worker in self._workers:
+            self._idle.put(worker)
         self._threads = ThreadPoolExecutor(self.limits.workers, "curro-workers")
         self._finalizer = weakref.finalize(self, _close, self._workers)
 
@@ -143,7 +146,8 @@ class WorkerPool:
         Raises:
             StartFailed: it cannot.
         """
-        self._threads.submit(lambda: self._worker().start()).result()
+        with self._worker() as worker:
+            worker.start()
 
     def submit(self, *arguments: Any, begin_by: float | None = None) -> Future[Any]:
         """What the function returns, as JSON has it: arrays and tuples as lists, other numbers as floats.
@@ -169,13 +173,16 @@ class WorkerPool:
     def _call(self, arguments: tuple[Any, ...], begin_by: float | None) -> Any:
         if begin_by is not None and time.monotonic() > begin_by:
             raise NotBegun
-        return self._worker().call(arguments)
+        with self._worker() as worker:
+            return worker.call(arguments)
 
-    def _worker(self) -> _Worker:
-        if not hasattr(self._of_thread, "worker"):
-            self._of_thread.worker = _Worker(self._setup, self.limits)
-            self._workers.append(self._of_thread.worker)
-        return self._of_thread.worker
+    @contextlib.contextmanager
+    def _worker(self) -> Iterator[_Worker]:
+        worker = self._idle.get()
+        try:
+            yield worker
+        finally:
+            self._idle.put(worker)
 
 
 _pools = in_forked_processes(WorkerPool.leave_to_parent)
@@ -191,7 +198,7 @@ END_SECONDS = 5.0
 
 
 class _Worker:
-    """One process, started for the first call and again after it has ended. One thread calls it."""
+    """One process, started for the first call and again after it has ended. One thread calls it at a time."""
 
     def __init__(self, setup: bytes, limits: WorkerLimits) -> None:
         self._setup, self._limits = setup, limits
