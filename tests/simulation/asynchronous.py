@@ -1,4 +1,4 @@
-"""The fill from an event loop: engine and scorer do whatever can go wrong, the trainer loses patience and dies."""
+"""The fill from an event loop: engine and scorer fail in every way, the trainer loses patience or dies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from curro.rollout.filler import Filler
 
 GROUP = 3
 ENGINE = {
-    "failed": 0.08, "partly": 0.08, "few": 0.04, "many": 0.04, "raises": 0.04, "hangs": 0.04, "stubborn": 0.04,
-    "wrong": 0.04, "quits": 0.04, "dead": 0.01,
+    "failed": 0.08, "partly": 0.08, "few": 0.04, "many": 0.04, "raises": 0.04, "hangs": 0.04,
+    "stubborn": 0.04, "wrong": 0.04, "quits": 0.04, "dead": 0.01,
 }  # fmt: skip
 SCORER = {
     "some": 0.1, "none": 0.05, "raises": 0.05, "hangs": 0.04, "quits": 0.04, "nan": 0.01, "short": 0.01,
@@ -34,9 +34,11 @@ class Asynchronous:
         choice = world.choice
         self.allocation = choice("allocation", [None, None, "knapsack:least=1", "probe:first=2,most=5"])
         self.options: dict[str, Any] = {
-            "max_in_flight": choice("slots", [1, 2, 4, 7]), "max_staleness": choice("staleness", [0, 0, 1, 2]),
+            "max_in_flight": choice("slots", [1, 2, 4, 7]),
+            "max_staleness": choice("staleness", [0, 0, 1, 2]),
+            "max_seconds": choice("seconds", [4.0, 30.0, 900.0]),
             "retries": choice("retries", [0, 1, 2]), "least_rollouts": choice("least", [1, 2, GROUP]),
-            "max_failures": choice("failures", [2, 5, 100]), "max_seconds": choice("seconds", [4.0, 30.0, 900.0]),
+            "max_failures": choice("failures", [2, 5, 100]),
             "fill": FillSettings(choice("limit", [1.0, 2.5, 10.0]), choice("when_short", WHEN_SHORT)),
         }  # fmt: skip
         self.path = world.disk.folder / "curriculum.npz"

@@ -1,9 +1,9 @@
-"""The fill in TRL's rounds, on one to three processes: rounds that break off, rollouts without a score, kills."""
+"""The fill in TRL's rounds, on one to three processes: rounds break off, scores are missing, kills."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from tests.simulation.world import Killed, Trainer, Watched, World, check_fill, same
+from tests.simulation.world import Killed, Trainer, World, check_fill
 
 from curro import Curriculum
 from curro.core.errors import CheckpointError, FillError
@@ -154,13 +154,11 @@ class Rounds:
             curriculum.resume(self.path, calls)
             curriculum.drop(curriculum.ledger.tickets)
         world.disk.note = lambda: (list(curriculum.calls), *trainer.saved())
-        wire: deque[list[Any]] = deque()
         owner = Process(curriculum, self.fill, self._reward, breaks=self._breaks, processes=self.processes)
         rewards = iter(owner.rewards)
         other = Process(
             curriculum, self.fill, lambda prompt: next(rewards), wire=owner.wire, processes=self.processes
         )
-        del wire
         while trainer.step < world.steps:
             self._step(owner, other, trainer, shared=saved is not None)
             trainer.step += 1
@@ -186,12 +184,16 @@ class Rounds:
         except Broken:
             batch = []
         except FillError:
-            assert self.fill.when_short == "error" or owner.fill.exhausted
+            is_larger = rows > SIZE * self.world.size  # than all prompts together
+            assert self.fill.when_short == "error" or owner.fill.exhausted or is_larger
             batch = []
             if self.processes > 1:
-                with suppress(FillError):
+                try:
                     other.step(rows, trainer.step)
-                    raise AssertionError("the processes disagree on whether the batch is short")
+                except FillError:
+                    pass
+                else:
+                    raise AssertionError("the processes disagree on whether the batch is short") from None
         else:
             sizes = [len(rollouts) for _, rollouts in batch]
             assert sum(sizes) >= rows > sum(sizes[:-1]), "the batch is not full"
@@ -217,11 +219,3 @@ class Rounds:
             if ticket in trainer.admitted:
                 trainer.admitted[ticket] = trainer.admitted[ticket][: len(rollouts)]
             trainer.train(ticket, rewards_G, admitted=ticket not in topped_up)
-
-
-def prompts_of(process: Process, tickets: Collection[int]) -> list[int]:
-    """The prompts of these tickets."""
-    return [process.prompts[ticket] for ticket in tickets]
-
-
-__all__ = ["Broken", "Process", "Rounds", "Watched", "prompts_of", "same"]

@@ -15,9 +15,10 @@ from benchmarks.common import run
 from tests.simulation.asynchronous import Asynchronous
 from tests.simulation.rounds import Rounds
 from tests.simulation.served import Served
+from tests.simulation.verl import Verl
 from tests.simulation.world import World
 
-HOSTS: dict[str, Any] = {"asynchronous": Asynchronous, "rounds": Rounds, "served": Served}
+HOSTS: dict[str, Any] = {"asynchronous": Asynchronous, "rounds": Rounds, "served": Served, "verl": Verl}
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ class Failure:
 
 
 def simulate(
-    seed: int, *, steps: int | None = None, only: Collection[str] | None = None
+    seed: int, *, steps: int | None = None, host: str | None = None, only: Collection[str] | None = None
 ) -> Failure | None:
     """What one seed breaks, None where everything holds."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         world = World(seed, Path(folder), steps=steps, only=only)
-        host = world.choice("host", sorted(HOSTS))
+        host = world.choice("host", sorted(HOSTS)) if host is None else host
         try:
             with world.disk.mounted():
                 run(HOSTS[host](world).live())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -94,10 +93,11 @@ class Served:
             raise ConnectionRefusedError
 
     def wait_until_up(self) -> None:
-        while self.service is None:
+        for _ in range(500):
             with suppress(ConnectionError):
-                self.bring_up()
+                return self.bring_up()
             self.world.wait(1.0)
+        raise AssertionError("the service does not come up")
 
     def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
         """The reply, if the network and the machine let it come.

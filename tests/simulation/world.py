@@ -193,7 +193,9 @@ def same(ours: Any, theirs: Any, where: str) -> None:
         for name in ours:
             same(ours[name], theirs[name], f"{where}: {name}")
     elif isinstance(ours, np.ndarray):
-        equal = ours.shape == theirs.shape and bool(((ours == theirs) | ((ours != ours) & (theirs != theirs))).all())
+        equal = ours.shape == theirs.shape and bool(
+            ((ours == theirs) | ((ours != ours) & (theirs != theirs))).all()
+        )
         assert equal, f"{where} differs: {ours} and {theirs}"
     else:
         assert ours == theirs or (ours != ours and theirs != theirs), f"{where} differs: {ours} and {theirs}"
@@ -247,7 +249,10 @@ class Disk:
         """What was saved in this file, None where there is none; it is always loadable, and was written whole."""
         if not path.exists():
             return None
-        checkpoint.load_state(path)
+        try:
+            checkpoint.load_state(path)
+        except CheckpointError as error:
+            raise AssertionError(f"what is on the disk cannot be loaded: {error}") from error
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         assert digest in self._whole, f"{path.name} holds what was never saved whole"
         return self._whole[digest]
@@ -415,6 +420,3 @@ class Trainer:
 
     def saved(self) -> tuple[int, list[Any]]:
         return self.step, list(self.trained)
-
-
-__all__ = ["CheckpointError", "Disk", "Killed", "Saved", "Trainer", "Watched", "World", "check_fill", "same"]

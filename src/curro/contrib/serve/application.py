@@ -93,9 +93,7 @@ class Service:
         if not hmac.compare_digest(authorization.encode("latin-1", "replace"), self._expected):
             raise Refused(401, "the request lacks the service's token: Authorization: Bearer TOKEN")
 
-    def answer(
-        self, method: str, path: str, body: bytes, form: str, key: str = ""
-    ) -> tuple[int, bytes]:
+    def answer(self, method: str, path: str, body: bytes, form: str, key: str = "") -> tuple[int, bytes]:
         """The status and the body of the reply.
 
         Args:
