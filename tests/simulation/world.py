@@ -1,4 +1,4 @@
-"""One seed's world: a virtual clock, a disk that fails, kills, and a curriculum with a twin that is never killed.
+"""One seed's world: a virtual clock, a disk that fails, kills, and a twin that is never killed.
 
 Every number comes from a stream that the seed and the name of its place decide, so that a fault which is left
 out moves no other. A fault that happens has a name, `place.number`; `only` lets no others happen.
@@ -246,7 +246,7 @@ class Disk:
             yield
 
     def saved(self, path: Path) -> Saved | None:
-        """What was saved in this file, None where there is none; it is always loadable, and was written whole."""
+        """What was saved in this file, None where there is none: always loadable, once written whole."""
         if not path.exists():
             return None
         try:
@@ -311,16 +311,8 @@ class Disk:
         file.write(content)
 
     def _open(self, path: Path, mode: str = "r", **options: Any) -> Any:
-        file = open(path, mode, **options)
-        if "+" in mode:
-            plain = file.write
-
-            def write(content: bytes) -> None:
-                file.write = plain
-                self._partly(file, content)
-
-            file = _Faulty(file, self)
-        return file
+        file = open(path, mode, **options)  # noqa: SIM115 - the caller closes it
+        return _Faulty(file, self) if "+" in mode else file
 
     def kept(self, descriptor: int) -> None:
         self._kept.add(os.fstat(descriptor).st_ino)
