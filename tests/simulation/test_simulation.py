@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from tests.simulation.run import HOSTS, shrunk, simulate
+from tests.simulation.run import shrunk, simulate
 from tests.simulation.world import Watched
 
 from curro import Curriculum
@@ -195,4 +195,3 @@ def test_the_command_runs_a_range_and_a_seed():
             env=os.environ | {"PYTHONPATH": str(root / "src")}, check=True,
         )  # fmt: skip
         assert text in done.stdout
-    assert set(HOSTS) == {"asynchronous", "rounds", "served", "verl"}

@@ -202,6 +202,8 @@ class Verl:
         self.shared = self._resume(replay)
         world.disk.note = lambda: (list(self.curriculum.calls), *self.trainer.saved())
         with patch.object(replay, "tq", self.queue):
+            if not self.shared and self.mode != "sync":  # verl's warm-up asks for more than a batch
+                self._ask(replay, world.number("warm-up", 1, 3))
             while self.trainer.step < world.steps:
                 self._step(replay)
                 self.trainer.step += 1
