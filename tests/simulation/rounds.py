@@ -185,7 +185,9 @@ class Rounds:
             batch = []
         except FillError:
             is_larger = rows > SIZE * self.world.size  # than all prompts together
-            assert self.fill.when_short == "error" or owner.fill.exhausted or is_larger
+            has_lost = owner.fill.batch_counts.failed > 0  # groups that count towards the limit
+            is_short = owner.fill.exhausted or is_larger or has_lost
+            assert self.fill.when_short == "error" or is_short, "a batch that could be topped up is short"
             batch = []
             if self.processes > 1:
                 try:

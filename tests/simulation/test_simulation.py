@@ -25,7 +25,6 @@ from curro.core.tickets import TicketLedger
 from curro.rollout.fill import Fill
 from curro.rollout.group import Group
 from curro.rollout.group_tasks import GroupTasks, Settler
-from curro.rollout.polled_fill import PolledFill
 
 PART = 125
 
@@ -147,7 +146,6 @@ PLANTED = {
     ),
     "starts have no numbers": lambda: on(SavedCurriculum, "_begin", start_not_counted),
     "a settled group is reported again": reported_again_after_resume,
-    "a cancelled group is not dropped": lambda: patch.object(PolledFill, "end", lambda fill: None),
     "dropped tickets count as observed": lambda: on(
         TicketLedger, "settle", dropped_ticket_counts_as_observed
     ),
