@@ -9,17 +9,7 @@ from curro import Choice, ConfigError, Curriculum, ExhaustedError, Reason, Rewar
 from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.methods.selection.uniform import Uniform
 
-SELECTIONS = [
-    "uniform",
-    "uniform:replacement=true",
-    "prioritized-replay",
-    "prioritized-replay:candidates=2",
-    "prioritized-replay:variant=published",
-    "prioritized-replay:variant=published,draw=proportional",
-    "prioritized-replay:variant=published,exploration=0.5",
-    "prioritized-replay:variant=published,draw=proportional,exploration=0.5",
-    "prioritized-replay:variant=published,initial_priority=inf",
-]
+SELECTIONS = ["uniform", "prioritized-replay", "prioritized-replay:variant=published,draw=proportional"]
 
 
 def test_a_verdict_worked_by_hand():
