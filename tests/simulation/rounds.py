@@ -15,7 +15,7 @@ from tests.simulation.world import Killed, Trainer, World, check_fill
 
 from curro import Curriculum
 from curro.core.errors import CheckpointError, FillError
-from curro.hosts.trl.batches import GeneratedRollouts, KeptGroup
+from curro.hosts.trl.batches import ScoredRow
 from curro.hosts.trl.observe import GroupRecord, read_feedback
 from curro.hosts.trl.processes import MainProcess
 from curro.hosts.trl.rounds import fill_in_rounds
@@ -59,7 +59,7 @@ class Process:
         self.curriculum, self.reward, self.breaks = curriculum, reward, breaks
         self.wire: deque[list[Any]] = deque() if wire is None else wire
         size, repeats = curriculum.table.size, curriculum.selection.repeats
-        self.fill: Fill[KeptGroup] = Fill(settings, size=size, may_repeat=repeats, weigh=len)
+        self.fill: Fill[Any] = Fill(settings, size=size, may_repeat=repeats, weigh=len)
         self.main_process = MainProcess(
             SimpleNamespace(num_processes=processes, is_main_process=wire is None)  # type: ignore[arg-type]
         )
@@ -68,7 +68,7 @@ class Process:
         self.prompts: dict[int, int] = {}
         self.rewards: list[float] = []
 
-    def roll_out_round(self, draw: Any) -> GeneratedRollouts:
+    def roll_out_round(self, draw: Any) -> list[ScoredRow]:
         if self.breaks():
             raise Broken
         tickets = np.repeat(draw.tickets, draw.rollouts).tolist()
@@ -77,20 +77,20 @@ class Process:
         self.rounds.append(dict(Counter(tickets)))
         first = len(self.rewards)
         self.rewards += [self.reward(self.prompts[ticket]) for ticket in tickets]
-        numbers = torch.arange(first, len(self.rewards))[:, None]
-        one = torch.ones_like(numbers)
-        output = {"prompt_ids": torch.tensor(tickets)[:, None], "prompt_mask": one}
-        output |= {"completion_ids": numbers, "completion_mask": one}
-        rewards = torch.tensor(self.rewards[first:])[:, None]
-        return GeneratedRollouts(output, rewards, [Completion("", 1, False)] * len(tickets), rows=[output])
+        return [
+            ScoredRow(
+                {"ticket": torch.tensor(ticket), "number": torch.tensor(number)},
+                torch.tensor([self.rewards[number]]),
+                Completion("", 1, False),
+            )
+            for number, ticket in enumerate(tickets, start=first)
+        ]
 
-    def feedback_of(self, draw: Any, generated: GeneratedRollouts) -> Any:
-        return read_feedback(
-            draw.tickets, generated.rewards, draw.rollouts, weights=torch.ones(1), names=["reward"]
-        )
+    def feedback(self, tickets: Any, rewards: Any, sizes: Any) -> Any:
+        return read_feedback(tickets, rewards, sizes, weights=torch.ones(1), names=["reward"])
 
-    def observe_groups(self, draw: Any, generated: GeneratedRollouts) -> Any:
-        feedback = self.feedback_of(draw, generated)
+    def observe(self, draw: Any, rewards: Any, completions: Any) -> Any:
+        feedback = self.feedback(draw.tickets, rewards, draw.rollouts)
 
         def judge() -> Any:
             verdict = self.curriculum.observe(**feedback.arguments())
@@ -112,10 +112,14 @@ class Process:
                 release(self.curriculum, held)
         return [self._described(group) for group in batch]
 
-    def _described(self, group: KeptGroup) -> tuple[int, list[int]]:
-        rollouts = torch.cat([part["completion_ids"] for part in group.rows])[:, 0].tolist()
-        np.testing.assert_array_equal(group.rewards[:, 0], [self.rewards[rollout] for rollout in rollouts])
-        return int(group.rows[0]["prompt_ids"][0]), rollouts
+    def _described(self, group: Any) -> tuple[int, list[int]]:
+        numbers = [int(rollout.row["number"]) for rollout in group.rollouts]
+        np.testing.assert_array_equal(
+            [float(rollout.rewards[0]) for rollout in group.rollouts],
+            [self.rewards[number] for number in numbers],
+        )
+        (ticket,) = {int(rollout.row["ticket"]) for rollout in group.rollouts}
+        return ticket, numbers
 
     def _broadcast(self, objects: list[Any]) -> None:
         if self.main_process.is_main:

@@ -27,7 +27,7 @@ class SettingSpec:
         most: the largest.
         above: every allowed value is larger than this, and finite.
         choices: all values that are allowed.
-        parse: turns the text of the command line into the value, where that is no number and no text.
+        parse: turns the text of the command line into the value, if that is neither a number nor text.
     """
 
     help: str
@@ -111,7 +111,7 @@ MAX_SEED = 2**32 - 1
 class DeclaredSettings:
     """The settings of a run; None stands for the recipe of the lab's task, or for a default elsewhere.
 
-    The help lists them in this order: those of a panel together, and of each those that are used most first.
+    The help lists them in this order: a panel's together, the most used first.
     """
 
     data: str = setting(
@@ -237,12 +237,6 @@ class DeclaredSettings:
         None,
         "Draw prompts from the data's sources in proportion to these weights, as in math=2,code=1.",
         "the selection decides",
-        panel="Curriculum",
-    )
-    source_floors: str | None = setting(
-        None,
-        "The least share of the prompts that each source gets, as in math=0.2,code=0.1.",
-        "no floors",
         panel="Curriculum",
     )
     fill_limit: float = setting(
@@ -420,23 +414,9 @@ class DeclaredSettings:
     log: str | None = setting(
         None,
         "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
-        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC. The report's pictures are logged "
-        "at every checkpoint, as curriculum/pictures/NAME, and with --keep-rollouts the prompts and "
-        "completions kept since the last, as the table curriculum/rollouts (trackio and wandb).",
+        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC.",
         "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
-        panel="Output",
-    )
-    project: str | None = setting(
-        None,
-        "With --log trackio or wandb: the project in which the run appears.",
-        "the name of the folder above the run's folder",
-        panel="Output",
-    )
-    run_name: str | None = setting(
-        None,
-        "With --log: the name under which the run appears.",
-        "the name of the run's folder",
         panel="Output",
     )
 
@@ -454,7 +434,7 @@ def known_settings() -> dict[str, tuple[SettingSpec, Any]]:
 
 
 def flags_of(values: Mapping[str, Any]) -> list[str]:
-    """Settings as options of `curro train`, `--name=value`; those that are None are left out.
+    """Settings as options of `curro train`, `--name=value`; None is left out.
 
     Switches have no value: they are `--name` or `--no-name`.
     """
