@@ -120,15 +120,15 @@ class Actor:
         self.world, self.owner, self.is_dead = world, owner, False
 
     def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=lambda *arguments: lambda: self._call(name, arguments))
+        return SimpleNamespace(remote=lambda *arguments, **named: lambda: self._call(name, arguments, named))
 
-    def _call(self, name: str, arguments: Any) -> Any:
+    def _call(self, name: str, arguments: Any, named: Any) -> Any:
         if self.is_dead:
             raise ActorError
         try:
             self.world.may_die("owner.before", 0.004)
-            sent = pickle.loads(pickle.dumps(arguments))
-            answer = pickle.loads(pickle.dumps(getattr(self.owner, name)(*sent)))
+            sent, sent_named = pickle.loads(pickle.dumps((arguments, named)))
+            answer = pickle.loads(pickle.dumps(getattr(self.owner, name)(*sent, **sent_named)))
             self.world.may_die("owner.after", 0.004)
         except Killed:
             self.is_dead = True
@@ -194,7 +194,7 @@ class Verl:
         self.buffer.owner, self.buffer.fill, self.buffer.group_size = self.client, self.fill, GROUP
         self.buffer.settled, self.buffer.auxiliary_samples = set(), []
         self.buffer.known_numbers, self.buffer.has_advantage = replay.KnownNumbers(), True
-        self.buffer.longest, self.buffer.flat = 9, set()
+        self.buffer.longest, self.buffer.largest, self.buffer.flat = 9, 1e15, set()
         self.buffer.asked = {}
         self.rewards: dict[str, list[float]] = {}
         self.trainer = Trainer()
