@@ -79,34 +79,6 @@ METHODS = {**registry.BUILTIN, "reward": registry.REWARDS}
 """The addresses of the methods by kind and name, and those of the rewards."""
 
 
-OWN_PAGES = (
-    *("uniform", "prioritized-replay", "pspo", "least-visited", "metis", "pcl", "posterior", "frontier"),
-    *("sec", "adcl"),
-)
-SHARED_PAGES = {
-    "smoothed": "pspo",
-    "best": "other-methods",
-    "scheduled": "offline",
-    "prioritized-replay-published": "prioritized-replay",
-    "estimates": "adcl",
-}
-"""The pages of methods that stand on the page of another one."""
-PAGES = {
-    "selection": "other-methods",
-    "allocation": "allocation",
-    "admission": "difficulty-filtering",
-    "advantage": "group-advantage",
-    "predictor": "posterior",
-    "reward": "rewards",
-}
-"""The page of the documentation about methods that have none of their own."""
-
-
-def page_of(kind: str, name: str) -> str:
-    """The page of the documentation that describes a method."""
-    return f"docs/{SHARED_PAGES.get(name) or (name if name in OWN_PAGES else PAGES[kind])}.md"
-
-
 @dataclass(frozen=True)
 class MethodOption:
     """An option of a method: its name, its default as it is typed, and what it does."""
@@ -175,7 +147,7 @@ def methods(
     """List all methods and rewards, or the options of one.
 
     Each has a line that says what it does and a line that says which paper it comes from. With the name of
-    a method or a reward its options, their defaults and its page are shown.
+    a method or a reward its options, and their defaults are shown.
     """
     console = plain_console()
     named = [name for name in KINDS if kind in METHODS[name]]
@@ -204,7 +176,7 @@ def methods(
 
 
 def _described(kind: str, name: str) -> Group:
-    """What a method does, its options with their defaults, and its page."""
+    """What a method does, and its options with their defaults."""
     address = METHODS[kind][name]
     summary, options = summarise(address), options_of(address)
     head = Text(f"{name}, a {'reward' if kind == 'reward' else f'method of {kind}'}\n{summary.does}")
@@ -217,9 +189,9 @@ def _described(kind: str, name: str) -> Group:
     needed = [f"{option.name}={option.name.upper()}" for option in options if option.default == "needed"]
     usual = [f"{o.name}={o.default}" for o in options if o.default not in ("needed", "none", "-")][:1]
     example = f"{name}:{','.join(needed or usual)}" if needed or usual else name
-    flag = "" if kind == "predictor" else f"\nas it is typed: --{_FLAGS[kind]} {example}"
+    flag = "" if kind == "predictor" else f"as it is typed: --{_FLAGS[kind]} {example}\n"
     shown = table if options else Text("It has no options.")
-    return Group(head, shown, Text(f"page: {page_of(kind, name)}{flag}\n"))
+    return Group(head, shown, Text(flag))
 
 
 _FLAGS = {name: name for name in KINDS} | {"selection": "curriculum"}

@@ -7,7 +7,7 @@ import pytest
 
 from curro.core.errors import RunError
 from curro.runs.folder import RunFolder
-from curro.runs.report.page import write_report, write_reports
+from curro.runs.report.page import write_report
 
 ALWAYS = [
     "Held-out success",
@@ -157,14 +157,3 @@ def test_a_run_of_a_trainer_has_the_name_of_its_output_folder(tmp_path):
     run = RunFolder.create(tmp_path / "my-grpo" / "curro", {})
     run.append_metrics({"step": 1, "rollouts": 8, "seconds": 1})
     assert "<h1>my-grpo</h1>" in write_report(tmp_path / "my-grpo").read_text()
-
-
-def test_a_folder_of_runs_has_a_page_that_leads_to_theirs(tmp_path):
-    for name, rate in (("b", 0.5), ("a", 0.25)):
-        run = RunFolder.create(tmp_path / name, {"curriculum": {"selection": {"name": f"by {name}"}}})
-        run.append_metrics({"step": 1, "rollouts": 8, "seconds": 1, "eval/pass@1": rate})
-    pages = write_reports([tmp_path / "a", tmp_path / "b"], tmp_path / "report.html")
-    read = Reader(pages[-1].read_text())
-    assert pages == [tmp_path / "a" / "report.html", tmp_path / "b" / "report.html", tmp_path / "report.html"]
-    assert read.links == ["a/report.html", "b/report.html"]
-    assert "0.500" in read.texts

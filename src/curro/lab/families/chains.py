@@ -31,14 +31,11 @@ class Chains(Family):
     )
     warm = Warm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 600, "test": 150}
-    sizes = range(1, LENGTHS["hard"][1] + 1)
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
         if kind == "easy":
             return self._chain(rng, rng.choice(_easy()))
-        return self.draw_size(rng, rng.randint(*LENGTHS[kind]))
-
-    def draw_size(self, rng: random.Random, size: int) -> Problem:
+        size = rng.randint(*LENGTHS[kind])
         return self._chain(rng, "".join(rng.choice(LETTERS) for _ in range(size)))
 
     def _chain(self, rng: random.Random, letters: str) -> Problem:

@@ -223,34 +223,6 @@ def unreadable_judgments(history: History) -> Advice | None:
     )
 
 
-def narrower(history: History) -> Advice | None:
-    """Held-out pass@1 rises while pass@k falls: the model solves fewer prompts, and those more often.
-
-    Both changes, from the first evaluation to the last, are larger than twice the standard error of a share
-    of the held-out prompts (500 where their number is not known).
-    """
-    for name in history.evaluations:
-        data, _, k = name.rpartition("pass@")
-        prompts = history.held_out(data.removeprefix("eval/").removesuffix("/")) or 500
-        first, last = (history.series(f"{data}pass@{size}")[1] for size in ("1", k))
-        if k == "1" or len(first) < 2 or len(last) < 2:
-            continue
-        changes = []
-        for values in (first, last):
-            variance = np.maximum(values * (1 - values), 0)  # a file may hold what is no share
-            error = (max(variance[0], variance[-1]) / prompts) ** 0.5
-            changes.append((values[-1] - values[0]) / max(error, 1e-9))
-        if changes[0] > 2 and changes[1] < -2:
-            return Advice(
-                "narrower",
-                f"Held-out pass@1 rose from {first[0]:.3f} to {first[-1]:.3f} while pass@{k} fell from "
-                f"{last[0]:.3f} to {last[-1]:.3f}: the model solves fewer problems, and those more often.",
-                "Stop where pass@k was highest, credit rare successes more (--advantage maxrl), or keep the "
-                "model near its start (--beta).",
-            )
-    return None
-
-
 RULES: tuple[Callable[[History], Advice | None], ...] = (
     most_flat,
     rewardless_source,
@@ -259,7 +231,6 @@ RULES: tuple[Callable[[History], Advice | None], ...] = (
     bad_predictions,
     unreadable_judgments,
     learning_rate,
-    narrower,
 )
 
 

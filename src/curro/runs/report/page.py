@@ -18,20 +18,16 @@ import numpy as np
 from curro.core.files import replacing
 from curro.core.text import readable
 from curro.rollout.evaluation_results import Sheet
-from curro.runs.folder import RunFolder, run_names
+from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
 from curro.runs.report.advice import advise, headlines, verdict
 from curro.runs.report.compare import (
     METRIC,
-    OVERVIEW,
-    RECENT_NOTE,
     Comparison,
     RunsByName,
-    by_curriculum,
     cells,
     columns,
     comparison_table,
-    overview_row,
     pool,
     read_runs,
     remarks,
@@ -149,24 +145,6 @@ def comparison_sheet(rows: Sequence[Comparison]) -> Sheet:
     """Lay the comparison out for a page."""
     table = [(readable(row.name, 60), *cells(row, rows)) for row in rows]
     return Sheet("", ("curriculum", *columns(rows)), tuple(table))
-
-
-def write_reports(paths: Sequence[Path], out: Path) -> list[Path]:
-    """Write the page of each of several runs, and one page of all that leads to them."""
-    folders = [RunFolder.open(path) for path in paths]
-    names = run_names([folder.path for folder in folders])
-    histories = {name: read_history(folder) for name, folder in zip(names, folders, strict=True)}
-    pages = [write_report(folder) for folder in folders]
-    links = {name: os.path.relpath(page, out.parent) for name, page in zip(names, pages, strict=True)}
-    sheets, notes = [], [RECENT_NOTE]
-    if all(len(history.series(METRIC, "rollouts")[1]) for history in histories.values()):
-        rows = comparison_table(by_curriculum(folders))
-        sheets, notes = [comparison_sheet(rows)], [*remarks(rows), *notes]
-    table = [overview_row(name, history) for name, history in histories.items()]
-    sheets.append(Sheet("", OVERVIEW, tuple(table)))
-    figures = comparison_figures({name: [history] for name, history in histories.items()})
-    page = tables_page(f"{len(names)} runs", sheets, notes, figures, links)
-    return [*pages, write_page(out, page)]
 
 
 def comparison_figures(histories: Mapping[str, Sequence[History]]) -> list[Picture]:
