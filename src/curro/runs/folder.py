@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from curro.core.errors import RunError
-from curro.core.files import open_regular, open_unlinked, read_parquet, replacing
+from curro.core.files import open_regular, read_parquet, replacing
 from curro.runs.json_lines import (
     LONGEST,
     append_rows,
@@ -244,13 +244,6 @@ class RunFolder:
         """How many bytes each file of lines has."""
         files = (self.metrics_file, self.groups_file, self.rollouts_file)
         return {path.name: path.stat().st_size if path.exists() else 0 for path in files}
-
-    def truncate_to(self, sizes: Mapping[str, int]) -> None:
-        """Forget the lines that were written since the files had these `sizes`; by default 0 bytes."""
-        for name, size in self.sizes().items():
-            if size > sizes.get(name, 0):
-                with open(self.path / name, "r+b", opener=open_unlinked) as file:
-                    file.truncate(sizes.get(name, 0))
 
     def write_table(self, table: PromptTable) -> None:
         """Save the prompt table, its steps counted as those of the other files.

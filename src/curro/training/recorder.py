@@ -61,7 +61,7 @@ class Recorder(TrainerCallback):
         self._process = os.getpid()
         self.step = 0
         keep = KeepRollouts(settings.keep_rollouts, settings.keep_megabytes)
-        self.writer = RunWriter(folder, curriculum.table, keep, clock=Clock(("seconds", "cpu_seconds")))
+        self.writer = RunWriter(folder, curriculum.table, keep, clock=Clock())
         self.evaluated = 0
         self._next_look, self._said = FIRST_LOOK, set[str]()
 
