@@ -60,8 +60,8 @@ HOSTED = "curro"
 CURRICULUM = "curriculum.npz"
 """The curriculum's file in the folder `HOSTED` of a checkpoint of TRL."""
 
-_TAIL = 1 << 16
-"""Bytes that mostly hold a line of metrics."""
+_TAIL = 1 << 22
+"""Bytes that hold a line of metrics; one of 5,000 sources has 150 KB."""
 
 
 class RunFolder:
@@ -95,8 +95,7 @@ class RunFolder:
         run.path.mkdir(parents=True, exist_ok=True)
         with run.locked():
             run.check_unused()
-            with replacing(run._config) as part:
-                part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
+            run._write_config(config)
         return run
 
     def check_unused(self) -> None:
@@ -158,7 +157,11 @@ class RunFolder:
 
     def replace_config(self, config: Mapping[str, Any]) -> None:
         """Write down other settings, as those of a run that is extended."""
-        with self.locked(), replacing(self._config) as part:
+        with self.locked():
+            self._write_config(config)
+
+    def _write_config(self, config: Mapping[str, Any]) -> None:
+        with replacing(self._config) as part:
             part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
 
     @property
@@ -205,21 +208,16 @@ class RunFolder:
         """The last training step, found without reading those before it; None before the first."""
         if not self.metrics_file.exists():
             return None
+        where = f"the last line of {self.metrics_file}"
         with open_regular(self.metrics_file) as file:
             size = file.seek(0, os.SEEK_END)
-            for tail in (_TAIL, 2 * LONGEST):  # a line has a number for each source, and may be long
-                file.seek(max(0, size - tail))
-                lines = file.read(tail).splitlines(keepends=True)
-                whole = [line for line in lines[tail < size :] if line.endswith(b"\n")]
-                if whole or tail >= size:
-                    break
-            else:
-                raise RunError(
-                    f"the last line of {self.metrics_file} is damaged: it is longer than {LONGEST} bytes"
-                )
+            file.seek(max(0, size - _TAIL))
+            lines = file.read(_TAIL).splitlines(keepends=True)
+        whole = [line for line in lines[size > _TAIL :] if line.endswith(b"\n")]
+        if not whole and size > _TAIL:
+            raise RunError(f"{where} is damaged: it is longer than {_TAIL} bytes")
         if not whole:
             return None
-        where = f"the last line of {self.metrics_file}"
         try:
             last = decode_row(whole[-1])
         except ValueError as error:

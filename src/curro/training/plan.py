@@ -176,8 +176,7 @@ def check_names(settings: TrainSettings) -> None:
 def check_model(name: str) -> None:
     """Raises ConfigError where a model's name can only be that of a folder that does not exist.
 
-    Names of the hub have at most one slash. A name without one is taken for a folder's where a folder of a
-    similar name is near.
+    Names of the hub have at most one slash.
     """
     path = Path(name)
     files = ("config.json", "adapter_config.json")  # the latter of a LoRA adapter, which names its base model

@@ -75,7 +75,9 @@ def verdict(history: History) -> Assessment:
     recent = _recent(history)
     if recent is None:
         return Assessment("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
-    share, (uniform, low, high) = signal_share(history, recent), _uniform_share(history)
+    share = signal_share(history, recent)
+    names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
+    uniform, low, high = (history.last(name) for name in names)
     evidence = f"{share:.0%} of the last {len(recent)} groups had a signal"
     if uniform != uniform:
         return Assessment(
@@ -83,15 +85,15 @@ def verdict(history: History) -> Assessment:
             f"{evidence}. What uniform sampling would find is not known: too few prompts were drawn with a "
             "known probability. The option exploration of many methods changes that.",
         )
-    evidence += f", against an estimated {uniform:.0%} ({low:.0%} to {high:.0%})."
     deviation = (4 * share * (1 - share) / len(recent) + ((high - low) / 2) ** 2) ** 0.5
     if share > max(uniform + deviation, 1.1 * uniform):
-        often = f", {share / uniform:.1f} times as often as uniform sampling would" if uniform > 0 else ""
-        return Assessment("works", f"The curriculum finds what teaches{often}: {evidence}")
-    if share < uniform - deviation:
-        return Assessment("behind", f"Uniform sampling would find more that teaches: {evidence}")
+        word, sentence = "works", "The curriculum finds more that teaches than uniform sampling would"
+    elif share < uniform - deviation:
+        word, sentence = "behind", "Uniform sampling would find more that teaches"
+    else:
+        word, sentence = "level", "The curriculum finds about as much that teaches as uniform sampling"
     return Assessment(
-        "level", f"The curriculum finds about as much that teaches as uniform sampling: {evidence}"
+        word, f"{sentence}: {evidence}, against an estimated {uniform:.0%} ({low:.0%} to {high:.0%})."
     )
 
 
@@ -198,14 +200,13 @@ def cut_completions(history: History) -> Advice | None:
 
 def learning_rate(history: History) -> Advice | None:
     """Gradients are larger than with uniform sampling ("Prioritized Replay", section 4.3)."""
-    ratio = history.last("signal/ratio")
-    if _recent(history) is None or not ratio >= STRONGER**2:
+    times = max(history.last("signal/ratio"), 0.0) ** 0.5
+    if _recent(history) is None or not times >= STRONGER:
         return None
     return Advice(
         "learning-rate",
-        f"Gradients are about {ratio**0.5:.1f} times as large as with uniform sampling (signal/ratio is "
-        f"{ratio:.1f}).",
-        f"If the learning rate was tuned for uniform sampling, divide it by up to {ratio**0.5:.1f} should "
+        f"Gradients are about {times:.1f} times as large as with uniform sampling.",
+        f"If the learning rate was tuned for uniform sampling, divide it by up to {times:.1f} should "
         "training become unstable.",
     )
 
@@ -243,13 +244,6 @@ def _recent(history: History) -> np.ndarray | None:
 def signal_share(history: History, rows: np.ndarray) -> float:
     """The share of these groups with a signal."""
     return float((history.groups.state[rows] == LEARNABLE).mean())
-
-
-def _uniform_share(history: History) -> tuple[float, float, float]:
-    """The run's latest estimate of that share under uniform sampling, and its interval; NaN for none."""
-    names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
-    share, low, high = (history.last(name) for name in names)
-    return share, low, high
 
 
 @dataclass(frozen=True)
