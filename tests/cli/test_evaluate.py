@@ -7,7 +7,6 @@ import shlex
 
 import numpy as np
 import pytest
-import torch
 from tests.rollout.server_setup import FakeServer
 
 from curro import lab
@@ -60,26 +59,6 @@ def test_gone_on_with_where_it_stopped(curro, tmp_path):
     assert (folder / "groups.jsonl").stat().st_mtime_ns == times, "nothing was left to sample"
     said = curro("evaluate", "lab:chains", *CHAINS, "--temperature", "1", status=2)
     assert "(temperature was 0.6, is 1.0)" in said
-
-
-def test_a_model_that_is_not_there_leaves_no_folder(curro, tmp_path):
-    assert "no model at './none'" in curro("evaluate", "./none", *CHAINS, status=2)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_model_that_was_trained_on_is_sampled_anew(curro, tmp_path):
-    """Else the table would show the accuracy of the weights that were there before."""
-    asked = ["--suite", "lab:chains", "--limit", "4", "-k", "2", "--out", "out"]
-    model, tokenizer = lab.load("chains")
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    curro("evaluate", "model", *asked)
-    with torch.no_grad():
-        model.model.norm.weight[-1] += 1e-3
-    model.save_pretrained(tmp_path / "model")
-    said = curro("evaluate", "model", *asked, status=2)
-    assert "out/lab-chains-model holds another estimate (weights was" in said
-    assert "choose another folder with --out" in said
 
 
 def test_samples_are_right_by_the_part_that_verifies(curro, tmp_path):
