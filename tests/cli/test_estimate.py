@@ -18,6 +18,7 @@ from tests.in_process import run_command
 from tests.rollout.server_setup import FakeServer
 
 from curro import lab
+from curro.cli.estimate import describe_visits
 from curro.core.errors import ConfigError, EngineError
 from curro.data import PromptSet, load_prompts
 from curro.reward import Reward
@@ -331,3 +332,10 @@ def test_nothing_inside_or_another_format(tmp_path):
         write_prompts(tmp_path / "x.jsonl", prompts, np.array([], np.int64), np.zeros(3))
     with pytest.raises(ConfigError, match=r"does not end in \.jsonl"):
         write_prompts(tmp_path / "x.csv", prompts, np.array([0]), np.zeros(3))
+
+
+def test_how_often_a_run_visits_a_prompt():
+    """25,600 rollouts in groups of 8 are 3,200 groups."""
+    assert describe_visits(25_600, 8, 1_600).endswith("visits each of 1,600 prompts 2 times")
+    assert describe_visits(25_600, 8, 20).endswith("of 20 prompts 160 times")
+    assert "8,000 prompts 0.4 times: methods that need second visits" in describe_visits(25_600, 8, 8_000)
