@@ -80,7 +80,7 @@ trl-async: .venv-trl-async/aiohttp
 	.venv-trl-async/bin/python -m pytest -c tests/contrib/trl_async/pytest.ini tests/contrib/trl_async
 
 # the tests of the TRL host with older versions of TRL, each in an environment of one package more
-TRL_VERSIONS := 1.12.0 1.14.1
+TRL_VERSIONS := 1.9.0 1.12.0 1.14.1
 trl-versions: $(TRL_VERSIONS:%=trl-%)
 trl-%: .venv-trl-%/trl
 	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl
@@ -116,11 +116,11 @@ trinity: .venv-trinity/trinity
 
 # bfcl-eval asks for old versions of packages that its data and simulated APIs do not need: it gets none of them
 bfcl: .venv-bfcl/bfcl
-	.venv-bfcl/bin/python -m pytest -c tests/reward/environments/bfcl/pytest.ini tests/reward/environments/bfcl
+	.venv-bfcl/bin/python -m pytest -c tests/contrib/bfcl/pytest.ini tests/contrib/bfcl
 
 # tasksets of verifiers, which wants an older openai
 verifiers: .venv-verifiers/verifiers
-	.venv-verifiers/bin/python -m pytest -c tests/reward/environments/verifiers/pytest.ini tests/reward/environments/verifiers
+	.venv-verifiers/bin/python -m pytest -c tests/contrib/verifiers/pytest.ini tests/contrib/verifiers
 
 # the examples that need packages of others
 examples: .venv-examples/examples
@@ -200,7 +200,7 @@ build/torch: constraints/main.txt
 .venv-trl-%/trl: .venv/dev
 	$(call LAYER,.venv-trl-$*)
 	$(BIN)/python -m pip install --quiet --no-deps --target \
-		$$(.venv-trl-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') trl==$*
+		$$(.venv-trl-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') trl==$* jmespath
 	touch $@
 
 .venv-verl/verl: build/torch constraints/verl.txt pyproject.toml

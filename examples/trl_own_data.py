@@ -2,7 +2,7 @@
 # requires-python = ">=3.11"
 # dependencies = ["curro[train]"]
 # ///
-"""A whole TRL script with data of one's own; docs/trl-own-data.md explains it part by part.
+"""A whole TRL script with data of one's own; docs/trl.md explains it part by part.
 
 It reads two JSONL files, scores with two reward functions of its own, evaluates on held-out problems, gates
 and allocates groups, keeps rollouts to be read, saves checkpoints and resumes. Without --data it first writes

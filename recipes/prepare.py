@@ -256,7 +256,7 @@ def split(rows: datasets.Dataset, held_out: int, seed: int) -> tuple[datasets.Da
 
 def bfcl(name: str, split: str) -> datasets.Dataset:
     """METIS, appendix A.2: multi-turn conversations, with the columns that the environment reads."""
-    from curro.reward.environments.bfcl import tasks
+    from curro.contrib.bfcl import tasks
 
     return datasets.Dataset.from_list(
         [

@@ -32,9 +32,9 @@ import typer
 from benchmarks.common import RESULTS
 from benchmarks.papers.variants import Results, Tables, Variant, report
 
+from curro.contrib.bfcl.environment import MISSING
 from curro.core.errors import ConfigError
 from curro.reward import resolve_reward
-from curro.reward.environments.bfcl.environment import MISSING
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
 from curro.rollout.sampling import sampled_rewards

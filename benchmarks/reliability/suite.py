@@ -55,12 +55,12 @@ TARGETS = {
     **{
         name: (f".venv-{name}", ["-c", f"tests/{folder}/pytest.ini", f"tests/{folder}"])
         for name, folder in {
-            "bfcl": "environments/bfcl",
+            "bfcl": "contrib/bfcl",
             "loggers": "loggers",
-            "skyrl": "hosts/skyrl",
-            "tinker": "hosts/tinker",
-            "trinity": "hosts/trinity",
-            "trl-async": "hosts/trl_async",
+            "skyrl": "contrib/skyrl",
+            "tinker": "contrib/tinker",
+            "trinity": "contrib/trinity",
+            "trl-async": "contrib/trl_async",
             "verl": "hosts/verl",
         }.items()
     },

@@ -16,8 +16,8 @@ SELECTIONS = [
     "prioritized-replay:candidates=2",
     "prioritized-replay:variant=published",
     "prioritized-replay:variant=published,draw=proportional",
-    "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",
-    "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,exploration=0.5",
+    "prioritized-replay:variant=published,draw=proportional,exploration=0.5",
     "prioritized-replay:variant=published,initial_priority=inf",
 ]
 

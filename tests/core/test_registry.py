@@ -67,7 +67,7 @@ def test_a_method_is_named(spec, kind, values):
 def test_published_values_are_those_of_section_5():
     method = registry.build("selection", REPLAY + ":variant=published")
     assert (method.smoothing, method.initial_priority, method.bonus, method.tolerance) == (0.8, 0.2, 1e-4, 0)
-    assert (method.exploration, method.explore_by, method.draw) == (0.125, "batch", "top")
+    assert (method.exploration, method.draw) == (0.125, "top")
     assert (method.retest_every, list(method.retests.values())) == (10, [1, 3])
 
 
@@ -137,7 +137,6 @@ def test_a_wrong_name_or_option(spec, words):
         ("initial_priority=-1,draw=proportional", "needs a finite initial_priority from 0, not -1"),
         ("draw=best", 'draw is "top" or "proportional", not \'best\''),
         ("exploration=1.5", r"exploration is in \[0, 1\], not 1.5"),
-        ("explore_by=step", 'explore_by is "batch" or "prompt", not \'step\''),
         ("bonus=-1", "bonus is a number from 0, not -1"),
         ("bonus=inf", "bonus is a number from 0, not inf"),
         ("tolerance=0.5", r"tolerance is in \[0, 0.5\), not 0.5"),

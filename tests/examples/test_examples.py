@@ -54,8 +54,8 @@ def test_the_trl_script_is_short():
     assert len((EXAMPLES / "trl_script.py").read_text().splitlines()) < 50
 
 
-def test_the_page_on_own_data_shows_what_its_script_has():
-    page = (REPOSITORY / "docs" / "trl-own-data.md").read_text()
+def test_the_page_on_trl_shows_what_its_script_has():
+    page = (REPOSITORY / "docs" / "trl.md").read_text()
     script = (EXAMPLES / "trl_own_data.py").read_text()
     blocks = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     code = [block for block in blocks if not re.match(r"python |curro |\{", block)]

@@ -1,5 +1,5 @@
 # ruff: noqa: E501, RUF001  (DeepSeek's marks have full-width bars)
-"""Calls as they are read, and against expected ones; environments/bfcl compares with BFCL's checker."""
+"""Calls as they are read, and against expected ones; tests/contrib/bfcl compares with BFCL's checker."""
 
 from __future__ import annotations
 

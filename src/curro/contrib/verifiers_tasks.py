@@ -104,7 +104,7 @@ def _load(name: str) -> Any:
         if is_so:
             raise ConfigError(
                 f"verifiers:{name} {reason}, and curro takes tasks that are answered in one turn: train on "
-                "it where verifiers runs the rollouts (see docs/prime-rl.md)"
+                "it where verifiers runs the rollouts (see docs/contrib-hosts.md)"
             )
     return taskset
 

@@ -26,7 +26,7 @@ BASES: dict[str, type] = {
 
 def check_names(config: Mapping[str, Any]) -> None:
     """Refuse settings of a curriculum that have a name which no curriculum knows, or no selection."""
-    known = (*BASES, "reward_range", "signal", "source_weights", "source_floors", "seed")
+    known = (*BASES, "reward_range", "signal", "source_weights", "seed")
     for name in config:
         if name not in known:
             raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")

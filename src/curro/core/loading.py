@@ -92,7 +92,7 @@ def _is_own(value: Any, module: str) -> bool:
 
 PROVIDERS = {
     "lab": "curro.lab.provider:Lab",
-    "bfcl": "curro.reward.environments.bfcl.tasks:BfclTasks",
+    "bfcl": "curro.contrib.bfcl.tasks:BfclTasks",
     "verifiers": "curro.contrib.verifiers_tasks:VerifiersTasks",
 }
 """By the prefix of its names: a class, called without arguments."""

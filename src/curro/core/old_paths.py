@@ -28,6 +28,7 @@ MOVED = {
     "curro.allocation": "curro.methods.allocation",
     "curro.prediction": "curro.methods.prediction",
     "curro.index": "curro.methods.index",
+    "curro.environments.bfcl": "curro.contrib.bfcl",
     "curro.environments": "curro.reward.environments",
     "curro.evaluation": "curro.training.evaluation",
     "curro.report": "curro.runs.report",

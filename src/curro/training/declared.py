@@ -239,12 +239,6 @@ class DeclaredSettings:
         "the selection decides",
         panel="Curriculum",
     )
-    source_floors: str | None = setting(
-        None,
-        "The least share of the prompts that each source gets, as in math=0.2,code=0.1.",
-        "no floors",
-        panel="Curriculum",
-    )
     fill_limit: float = setting(
         10.0,
         "With a gate: how many groups may end for a step before no more are begun, as a multiple of its "

@@ -18,7 +18,6 @@ from curro.cli.side_by_side import TrainingRun
 from curro.core.checkpoint import load_state
 from curro.core.errors import RunError
 from curro.core.files import refuse_links, replacing
-from curro.core.identity import HashKeys
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows
 from curro.runs.lock import NAME, only_process
@@ -346,17 +345,6 @@ def test_tables_of_curro_are_read_as_they_are(tmp_path):
         folder.write_table(table)
         assert folder.table().schema.equals(table.to_arrow().schema, check_metadata=True)
         assert folder.table()["prompt"].to_pylist() == list(range(table.size))
-
-
-def test_a_table_whose_keys_are_hashes_is_shown(tmp_path):
-    """They take Arrow's large strings."""
-    hashes = np.arange(32, dtype=np.uint8).reshape(2, 16)
-    folder = run(tmp_path / "run")
-    pq.write_table(
-        pa.table({"prompt": [0, 1], "key": HashKeys(hashes).to_arrow()}), folder.path / "table.parquet"
-    )
-    run_command("inspect", "run", "--out", "prompts.csv", folder=tmp_path)
-    assert "000102030405060708090a0b0c0d0e0f" in (tmp_path / "prompts.csv").read_text()
 
 
 @pytest.mark.parametrize("command", [5, [1], {"a": "b"}, "train"])

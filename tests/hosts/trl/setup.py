@@ -52,7 +52,9 @@ def config(folder: Any, **options: Any) -> GRPOConfig:
     return GRPOConfig(**(settings | options))
 
 
-def trainer(folder: Any, **options: Any) -> CurriculumGRPOTrainer:
+def trainer(
+    folder: Any, kind: type[CurriculumGRPOTrainer] = CurriculumGRPOTrainer, **options: Any
+) -> CurriculumGRPOTrainer:
     """A trainer; options that GRPOConfig knows go there, the others to the trainer."""
     torch.manual_seed(0)
     tokenizer = build_tokenizer()
@@ -69,7 +71,7 @@ def trainer(folder: Any, **options: Any) -> CurriculumGRPOTrainer:
     arguments |= {k: v for k, v in options.items() if k not in known}
     if "environment" in options and "reward_funcs" not in options:
         del arguments["reward_funcs"]
-    return CurriculumGRPOTrainer(**arguments)
+    return kind(**arguments)
 
 
 class Diary:

@@ -97,7 +97,6 @@ class HeapMachine(RuleBasedStateMachine):
             assert len(self.heap) == len(ids)
             assert self.heap.ids().tolist() == ids
             assert self.heap.priorities(ids).tolist() == [self.model.held[i] for i in ids]
-            assert self.heap.contains(np.arange(self.size)).sum() == len(ids)
 
 
 TestHeapMachine = HeapMachine.TestCase
@@ -249,7 +248,7 @@ def test_a_state_is_a_copy_and_only_fits_its_own_size():
     heap.pop(5)
     heap.load_state_dict(state)
     assert heap.pop(5).tolist() == [4, 3, 2, 1, 0]
-    with pytest.raises(ValueError, match="the state is of 5 ids, this MaxHeap is of 6"):
+    with pytest.raises(ValueError, match="the state is of 5 ids"):
         MaxHeap(6, seed=4).load_state_dict(state)
     assert MaxHeap(6, seed=4).state_dict()["pushes"].size == 0
 

@@ -195,4 +195,3 @@ def test_a_checkpoint_of_parts_goes_on_with_them():
     resumed = Curriculum("sec", prompts, seed=1)
     resumed.load_state_dict(state)
     assert resumed.selection.names == ["part 0", "part 1"]
-    assert resumed.selection.size_C.tolist() == [2, 2]

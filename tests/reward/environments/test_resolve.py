@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from curro.contrib.bfcl import Bfcl
 from curro.core.errors import ConfigError, CurroError
 from curro.data import PromptSet, load_prompts
 from curro.reward.environments import resolve_environment
-from curro.reward.environments.bfcl import Bfcl
 
 PROMPTS = PromptSet([{"prompt": "p", "answer": None, "key": "k"}])
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from datasets import Dataset
+from transformers import TrainerState
 from trl import GRPOConfig
 
 from curro.core import registry
@@ -21,6 +23,8 @@ from curro.core.registry import VERIFIERS
 from curro.core.selection import Selection
 from curro.core.text import did_you_mean
 from curro.methods.admission.band import DifficultyBand, between
+from curro.reward.adapters import refuse_columns, reward_of
+from curro.reward.row_checks import check_before_run
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
 
@@ -141,6 +145,34 @@ def check_parts(curriculum: Curriculum, names: Sequence[str]) -> None:
                 f"{setting} {name!r}: no reward function has this name{did_you_mean(name, names)}; "
                 f"there are: {', '.join(names)}"
             )
+
+
+def check_rows(reward_funcs: Any, args: GRPOConfig, rows: Any, say: Callable[[str], object]) -> None:
+    """Score rows with their own answers before TRL loads the model (`curro.reward.row_checks`).
+
+    Functions of the user's own are called in the main process alone, and models not at all.
+
+    Args:
+        reward_funcs: as TRL takes them.
+        rows: of the data set.
+        say: called with what is to be logged.
+
+    Raises:
+        ConfigError: a reward of curro's does not fit more than 1% of the rows.
+        RewardError: it needs columns that the rows lack.
+    """
+    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    plain = [function for function in functions if inspect.isroutine(function)]
+    extra = {
+        "completion_ids": [0], "trainer_state": TrainerState(),
+        **dict.fromkeys(("log_extra", "log_metric"), lambda *_: None),
+    }  # fmt: skip
+    for function, name in zip(plain, reward_names(plain, None) or [], strict=True):
+        reward, is_own = reward_of(function, name, extra), not hasattr(function, "reward")
+        if not is_own:
+            refuse_columns(reward, rows.column_names)
+        if not inspect.iscoroutinefunction(function) and not (is_own and args.process_index):
+            check_before_run(rows, reward, say, "no_check=True")
 
 
 def check_batch(args: GRPOConfig, prompts: int) -> int:

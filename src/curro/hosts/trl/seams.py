@@ -20,7 +20,7 @@ from packaging.version import Version
 
 from curro.core.errors import ConfigError
 
-FIRST, NEWEST = "1.12.0", "1.16.0"
+FIRST, NEWEST = "1.9.0", "1.16.0"
 """The oldest and the newest TRL with which this host was tested; all names below were seen in both."""
 
 CURRICULUM = ""

@@ -57,6 +57,7 @@ from curro.hosts.trl.checks import (
     check_arguments,
     check_batch,
     check_rewards,
+    check_rows,
     model_name,
     placeholder_rows,
     reward_names,
@@ -125,6 +126,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             others, as those of `scale_rewards="group"`, the rate falls too far.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
             `curro.hosts.trl.batches.LOGGED_METRICS`; the run folder has them all.
+        no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
+            not fit before the model is loaded.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Attributes:
@@ -173,6 +176,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         skip_empty_steps: bool = False,
         scale_rate: bool = False,
         log_all_metrics: bool = False,
+        no_check: bool = False,
         **kwargs: Any,
     ) -> None:
         given = inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments
@@ -200,6 +204,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         names = reward_names(given.get("reward_funcs"), factory)
         warning = "" if names is None else check_rewards(curriculum, options, names)
         self._batch_prompts = check_batch(options, len(rows))
+        of_rows: list[str] = []
+        if not no_check and environment is None and factory is None:
+            check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
         if curriculum.has_admission:
             columns = cast(Dataset, dataset).column_names
             check_admission(curriculum, options, columns, fill.when_short, options.world_size)
@@ -254,6 +261,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             )  # fmt: skip
             sentences = [describe_signal(signal_names)] if signal_names else []
             sentences += [warning] if warning else []
+            sentences += of_rows
             if options.shuffle_dataset is False:
                 sentences.append("shuffle_dataset=False has no effect: the curriculum chooses the prompts")
             sentences += [

@@ -57,7 +57,8 @@ class VerlSettings:
         signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
             number of verl's `reward_extra_info`. Where none is named and the reward is a weighted sum of
             curro's, those parts of it that verify the answer (`Curriculum.default_signal`).
-        source_weights, source_floors: shares of the data's sources, as `Curriculum` takes them.
+        no_check: leave out the check of 200 rows with the reward before the run.
+        source_weights: shares of the data's sources, as `Curriculum` takes them.
 
     Raises:
         ConfigError: no selection, a name or option that no method has, importance weights without an
@@ -73,11 +74,11 @@ class VerlSettings:
     seed: int = 0
     signal: str | list[str] | None = None
     source_weights: str | dict[str, float] | None = None
-    source_floors: str | dict[str, float] | None = None
     fill_limit: float = 10.0
     keep_rollouts: int = 0
     keep_megabytes: float = 1000.0
     owner_gpus: float = 0.0
+    no_check: bool = False
 
     def __post_init__(self) -> None:
         self._check_selection()

@@ -43,6 +43,7 @@ from curro.hosts.verl.replay import (
     ticket_of,
     uid_of,
 )
+from curro.hosts.verl.reward import check_rows
 from curro.hosts.verl.settings import (
     FILL_ADVICE,
     VerlSettings,
@@ -179,6 +180,8 @@ class CurriculumTrainer(Host):
             sampler=self.prompt_rows,
         )
         rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
+        if not self.settings.no_check:
+            check_rows(self.config, rows.rows, logging.getLogger(__name__).warning)
         folder = Path(self.config.trainer.default_local_dir)
         keep = self.settings.keep
         model = self.config.actor_rollout_ref.model.path if self.settings.asks_policy else None

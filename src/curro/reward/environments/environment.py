@@ -140,7 +140,7 @@ class ObservationTokens:
         )["input_ids"]
 
 
-BUILTIN = {"bfcl": "curro.reward.environments.bfcl:Bfcl"}
+BUILTIN = {"bfcl": "curro.contrib.bfcl:Bfcl"}
 
 
 def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from curro.reward.environments.bfcl import tasks
+from curro.contrib.bfcl import tasks
 from curro.reward.function_calls import verify
 
 CATEGORIES = (

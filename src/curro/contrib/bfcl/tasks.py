@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from curro.contrib.bfcl.environment import MISSING, MODULES, Bfcl
 from curro.core.errors import ConfigError
 from curro.data.raw import Row
-from curro.reward.environments.bfcl.environment import MISSING, MODULES, Bfcl
 from curro.reward.environments.environment import episode_scores
 from curro.reward.reward import Score
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import multi_turn_checker
 
-from curro.reward.environments.bfcl import Bfcl, tasks
-from curro.reward.environments.bfcl.environment import STEPS
+from curro.contrib.bfcl import Bfcl, tasks
+from curro.contrib.bfcl.environment import STEPS
 
 Steps = list[list[list[str]]]
 """Of a conversation: for each turn its actions, each a list of calls."""

@@ -8,11 +8,11 @@ import json
 import mpmath
 import pytest
 
+from curro.contrib.bfcl import Bfcl, tasks
 from curro.core.errors import ConfigError, CurroError
 from curro.data import load_prompts
 from curro.reward import resolve_reward
 from curro.reward.environments import resolve_environment
-from curro.reward.environments.bfcl import Bfcl, tasks
 
 FIRST = tasks.rows("base", "train", 1)[0]
 TASK = {

@@ -154,7 +154,7 @@ class Bfcl:
         """A conversation from its beginning.
 
         Raises:
-            ConfigError: the row has no `task` as `environments.bfcl.tasks` makes them, or bfcl-eval is
+            ConfigError: the row has no `task` as `curro.contrib.bfcl.tasks` makes them, or bfcl-eval is
                 not installed.
         """
         try:

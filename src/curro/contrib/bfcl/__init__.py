@@ -1,0 +1,9 @@
+"""Conversations of several turns with function calls: the multi-turn part of BFCL, as an environment.
+
+Tested with bfcl-eval 2026.3.23, against its own checker: 200 answers of each published category and 400
+changed ones get the same verdict (tests/contrib/bfcl).
+"""
+
+from curro.contrib.bfcl.environment import Bfcl
+
+__all__ = ["Bfcl"]
