@@ -71,7 +71,6 @@ class Family(ABC):
     Attributes:
         name: of the family.
         checkpoint: the family whose warm model it trains; "" for its own.
-        describe: one line for people.
         recipe: what training needs.
         warm: how the checkpoint was made.
         difficulties: of its problems. Some families have, besides hard and easy ones, those of the hard
@@ -82,7 +81,6 @@ class Family(ABC):
 
     name: str
     checkpoint: str = ""
-    describe: str
     recipe: Recipe
     warm: Warm
     difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy")

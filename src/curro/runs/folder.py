@@ -299,9 +299,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
         RunError: a folder that holds something else, or only files.
     """
     runs: list[Path] = []
-    for path in paths:
-        if path.is_file():
-            continue
+    for path in (path for path in paths if not path.is_file()):
         inside = [] if is_run(path) or not path.is_dir() else sorted(filter(is_run, path.iterdir()))
         if path.is_dir() and not inside and not is_run(path) and any(path.iterdir()):
             raise RunError(

@@ -31,7 +31,6 @@ class ChainSum(Family):
     """
 
     name = "chain_sum"
-    describe = "reasoning-gym's chain_sum: up to 16 one-digit numbers added and subtracted"
     recipe = Recipe(
         learning_rate=3e-4,
         chosen_by="uniform sampling, 9,600 rollouts, one seed each: 3e-4 from .10 to .20, 1e-4 to .17",

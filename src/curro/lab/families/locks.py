@@ -68,7 +68,6 @@ class Locks(EpisodeFamily):
     """
 
     name = "locks"
-    describe = "combination locks: 2 to 6 turns of a dial, each by the letter that the turn before showed"
     turns = LONGEST
     turn_tokens = 4
     recipe = Recipe(

@@ -39,7 +39,6 @@ class SpellBackward(Family):
     """
 
     name = "spell_backward"
-    describe = "reasoning-gym's spell_backward: words of 3 to 8 letters, three in four out of reach"
     recipe = Recipe(
         learning_rate=3e-4,
         chosen_by="uniform sampling, 4 prompts a step, 12,800 rollouts: 1e-4 to .16, 3e-4 to .22; two seeds",

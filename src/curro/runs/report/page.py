@@ -32,7 +32,7 @@ from curro.runs.report.compare import (
     read_runs,
     remarks,
 )  # fmt: skip
-from curro.runs.report.figures import Band, Picture, lines, run_figures, trailing_mean
+from curro.runs.report.figures import Picture, lines, run_figures, trailing_mean
 from curro.runs.report.prompts import PromptHistory, kept_rollouts, rankings, spelt_out
 
 ROWS = 8
@@ -159,9 +159,7 @@ def comparison_figures(histories: Mapping[str, Sequence[History]]) -> list[Pictu
         for name, seeds in histories.items():
             if all(len(history.series(metric, "rollouts")[1]) for history in seeds):
                 curve = pool(name, seeds, metric, "rollouts", trailing_mean if is_smooth else np.asarray)
-                curves[name] = (
-                    Band(curve.x, curve.mean, curve.error) if len(seeds) > 1 else (curve.x, curve.mean)
-                )
+                curves[name] = (curve.x, curve.mean, curve.error)[: 3 if len(seeds) > 1 else 2]
         caption = "Mean of ten steps." if is_smooth else ""
         label = "training rollouts"
         pictures.append(
