@@ -20,13 +20,10 @@ class SettingSpec:
     """What a dataclass field says of itself besides its type and default.
 
     Attributes:
-        help: what it does, in full sentences.
         otherwise: what None stands for, in words.
         panel: the heading under which the help lists it.
-        least: the smallest value that is allowed.
-        most: the largest.
+        least, most: the smallest and the largest value that is allowed.
         above: every allowed value is larger than this, and finite.
-        choices: all values that are allowed.
         parse: turns the text of the command line into the value, where that is no number and no text.
     """
 

@@ -46,9 +46,6 @@ class HeldOut:
 
     Attributes:
         name: of the suite or the data set, where there are several; else "".
-        prompts: those that are evaluated.
-        reward: what scores them.
-        environment: what plays them, for tasks of several turns.
         is_suite: whether each prompt is a conversation of one message, which a model without a chat
             template is asked as plain text.
     """

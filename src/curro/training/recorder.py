@@ -32,12 +32,10 @@ class Recorder(TrainerCallback):
         between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
 
     Args:
-        folder: where the lines go.
-        settings: of the run, complete: its budget, how often it is evaluated and which rollouts it keeps. A
-            generation is trained on as often as it should be before it counts for an evaluation.
+        settings: of the run, complete. A generation is trained on as often as it should be before it counts
+            for an evaluation.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
-        on_evaluated: hears every line of metrics that has an evaluation.
-        on_step: hears every line of metrics.
+        on_evaluated, on_step: hear every line of metrics with an evaluation, and every line.
         say: hears advice, in sentences.
         host_metrics: further metrics of every step.
     """

@@ -23,7 +23,6 @@ from curro.runs.reader import History, read_history
 from curro.runs.report.advice import advise, headlines, verdict
 from curro.runs.report.compare import (
     METRIC,
-    Comparison,
     RunsByName,
     cells,
     columns,
@@ -89,19 +88,19 @@ def run_page(folder: RunFolder, history: History, live: Live | None = None) -> s
 
 def tables_page(
     title: str,
-    sheets: Sequence[Sheet],
+    sheet: Sheet | None,
     notes: Sequence[str] = (),
     pictures: Sequence[Picture] = (),
     links: Mapping[str, str] | None = None,
     live: Live | None = None,
 ) -> str:
-    """Render tables, sentences and figures.
+    """Render a table, sentences and figures.
 
     Args:
-        links: addresses for the texts of first columns.
+        links: addresses for the texts of the first column.
     """
     return _ENVIRONMENT.get_template("tables.html").render(
-        title=title, sheets=sheets, notes=notes, pictures=pictures, links=links or {}, live=live
+        title=title, sheet=sheet, notes=notes, pictures=pictures, links=links or {}, live=live
     )
 
 
@@ -117,7 +116,7 @@ def write_report(run: RunFolder | str | os.PathLike[str], out: str | os.PathLike
     """Write a run's page to a file.
 
     Args:
-        run: the run, or its folder; it may still be training.
+        run: may still be training.
         out: where to; `report.html` in the run's folder by default.
 
     Raises:
@@ -136,15 +135,12 @@ def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
         out: the file.
     """
     rows = comparison_table(runs)
-    figures = comparison_figures(read_runs(runs))
-    title = f"{len(rows)} curricula on one task"
-    return write_page(Path(out), tables_page(title, [comparison_sheet(rows)], remarks(rows), figures))
-
-
-def comparison_sheet(rows: Sequence[Comparison]) -> Sheet:
-    """Lay the comparison out for a page."""
     table = [(readable(row.name, 60), *cells(row, rows)) for row in rows]
-    return Sheet("", ("curriculum", *columns(rows)), tuple(table))
+    sheet = Sheet("", ("curriculum", *columns(rows)), tuple(table))
+    figures = comparison_figures(read_runs(runs))
+    return write_page(
+        Path(out), tables_page(f"{len(rows)} curricula on one task", sheet, remarks(rows), figures)
+    )
 
 
 def comparison_figures(histories: Mapping[str, Sequence[History]]) -> list[Picture]:
