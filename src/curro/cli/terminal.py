@@ -19,7 +19,7 @@ from curro.core.text import slug
 
 def plain_console() -> Console:
     """A console that prints text as it is: brackets in a path are no markup."""
-    return Console(markup=False, highlight=False)
+    return Console(markup=False, highlight=False, emoji=False)
 
 
 def folder_name(text: str) -> str:
