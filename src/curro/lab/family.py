@@ -73,7 +73,7 @@ class Family(ABC):
         checkpoint: the family whose warm model it trains; "" for its own.
         recipe: what training needs.
         warm: how the checkpoint was made.
-        difficulties: of its problems. Some families have, besides hard and easy ones, those of the hard
+        difficulties: of its problems. Some families also have the hard
             problems that practice can make solvable, to evaluate on.
         easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
             skill unreliably: those of one to three steps that need its best skills.

@@ -99,7 +99,7 @@ class RunFolder:
         return run
 
     def check_unused(self) -> None:
-        """Raises RunError where no run can start: the folder is not empty, or the path is a file."""
+        """Raises RunError if no run can start: the folder is not empty, or the path is a file."""
         if self.path.exists() and (
             not self.path.is_dir() or any(item.name != LOCK for item in self.path.iterdir())
         ):
@@ -244,7 +244,7 @@ class RunFolder:
         return {path.name: path.stat().st_size if path.exists() else 0 for path in files}
 
     def write_table(self, table: PromptTable) -> None:
-        """Save the prompt table, its steps counted as those of the other files.
+        """Save the prompt table, its steps counted as in the other files.
 
         An interrupted save leaves the table that was there before.
         """
@@ -293,7 +293,7 @@ def is_run(path: Path) -> bool:
 def find_runs(paths: Sequence[Path]) -> list[Path]:
     """List the runs at these paths in order: a folder of runs gives its runs, and files are passed over.
 
-    A path where nothing is yet, or an empty folder, stays: its run may begin.
+    A path if nothing is yet, or an empty folder, stays: its run may begin.
 
     Raises:
         RunError: a folder that holds something else, or only files.

@@ -99,7 +99,7 @@ MAX_SEED = 2**32 - 1
 class DeclaredSettings:
     """The settings of a run; None stands for the recipe of the lab's task, or for a default elsewhere.
 
-    The help lists them in this order: those of a panel together, and of each those that are used most first.
+    The help lists them in this order: a panel's together, the most used first.
     """
 
     data: str = setting(
@@ -422,7 +422,7 @@ def known_settings() -> dict[str, tuple[SettingSpec, Any]]:
 
 
 def flags_of(values: Mapping[str, Any]) -> list[str]:
-    """Settings as options of `curro train`, `--name=value`; those that are None are left out.
+    """Settings as options of `curro train`, `--name=value`; None is left out.
 
     Switches have no value: they are `--name` or `--no-name`.
     """

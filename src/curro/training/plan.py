@@ -225,7 +225,7 @@ def run_reward(spec: str, settings: TrainSettings, prompts: PromptSet) -> Reward
     """The reward that `spec` names, with the settings' limits, or what their environment gave.
 
     Args:
-        spec: the settings' own reward; or a benchmark suite's, where they name none.
+        spec: the settings' own reward; or a benchmark suite's, if they name none.
 
     Raises:
         ConfigError: as `resolve_reward`; or the settings name a reward beside an environment.

@@ -123,17 +123,6 @@ def test_a_dropped_prompt_misses_its_turn():
     assert curriculum.select(1, step=1).reasons.tolist() == [ESTIMATE]
 
 
-def test_all_prompts_at_once_more_chunks_than_prompts_and_metrics():
-    curriculum = Curriculum("adcl:chunks=50", 5, seed=0)
-    for step in range(6):
-        draw = curriculum.select(5, step=step)
-        assert sorted(draw.prompts.tolist()) == list(range(5))
-        curriculum.observe(draw.tickets, succeed([1, 2, 3, 4, 5])(draw.prompts))
-    metrics = curriculum.metrics()
-    assert 0 <= metrics["adcl/chunk"] < 5
-    assert metrics["adcl/to_estimate"] + metrics["adcl/to_train"] <= 5
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -114,7 +114,7 @@ class KeptRollout:
 
     @property
     def facts(self) -> str:
-        """Its reward, and where they are known its length and whether it was cut."""
+        """Its reward, and if they are known its length and whether it was cut."""
         parts = ["no reward" if self.reward is None else f"reward {self.reward:g}"]
         parts += [] if self.tokens is None else [f"{self.tokens} tokens"]
         return ", ".join([*parts, *["cut at the limit"] * self.is_cut])
@@ -144,7 +144,7 @@ class PromptHistory:
 
     Attributes:
         title: the beginning of the prompt; its key where the run does not know the text.
-        text: the prompt as the model read it, from the kept rollouts; empty where none were kept.
+        text: the prompt as the model read it, from the kept rollouts; empty if none were kept.
         count: the number of all visits.
     """
 
