@@ -79,7 +79,7 @@ trl-async: .venv-trl-async/aiohttp
 	.venv-trl-async/bin/python -m pytest -c tests/contrib/trl_async/pytest.ini tests/contrib/trl_async
 
 # the tests of the TRL host with older versions of TRL, each in an environment of one package more
-TRL_VERSIONS := 1.12.0 1.14.1
+TRL_VERSIONS := 1.9.0 1.12.0 1.14.1
 trl-versions: $(TRL_VERSIONS:%=trl-%)
 trl-%: .venv-trl-%/trl
 	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl
@@ -199,7 +199,7 @@ build/torch: constraints/main.txt
 .venv-trl-%/trl: .venv/dev
 	$(call LAYER,.venv-trl-$*)
 	$(BIN)/python -m pip install --quiet --no-deps --target \
-		$$(.venv-trl-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') trl==$*
+		$$(.venv-trl-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') trl==$* jmespath
 	touch $@
 
 .venv-verl/verl: build/torch constraints/verl.txt pyproject.toml

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from curro import Curriculum
-from curro.core.identity import DatasetRows, HashKeys, RowNumbers
+from curro.core.identity import DatasetRows
 from curro.data import DataError, PromptSet, load_prompts
 from curro.data.arrow_rows import ArrowRows
 
@@ -112,13 +112,6 @@ def test_decimals_and_dates_are_answers_as_they_are_written(tmp_path):
             assert loaded.to_hf()["answer"][:] == wanted
 
 
-def test_conversations_are_read_row_by_row(tmp_path):
-    rows = [{"prompt": [{"role": "user", "content": f"hello {i}"}]} for i in range(3)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    prompts = load_prompts(str(tmp_path / "rows.parquet"))
-    assert prompts[1]["prompt"] == rows[1]["prompt"]
-
-
 def test_a_data_set_of_the_hub_stays_in_arrow_unless_its_columns_are_decoded(tmp_path, monkeypatch):
     import datasets
 
@@ -157,21 +150,3 @@ def test_methods_see_the_same(tmp_path, selection):
         draws.append(draw.prompts.tolist())
         assert curriculum.table.to_arrow()["key"].to_pylist() == list(prompts.keys)
     assert draws[0] == draws[1]
-
-
-def test_hashes_that_are_equal_are_found():
-    hashes = np.random.default_rng(0).integers(0, 255, (50, 16), np.uint8)
-    assert HashKeys(hashes).are_distinct()
-    hashes[7, :8] = hashes[30, :8]
-    assert HashKeys(hashes).are_distinct()
-    hashes[7] = hashes[30]
-    assert not HashKeys(hashes).are_distinct()
-    assert HashKeys(hashes)[7] == hashes[7].tobytes().hex()
-
-
-def test_row_numbers_are_keys():
-    keys = RowNumbers(3)
-    assert list(keys) == keys[:] == ["0", "1", "2"]
-    assert keys[-1] == "2"
-    with pytest.raises(IndexError):
-        keys[3]

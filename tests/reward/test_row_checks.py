@@ -8,7 +8,7 @@ import pytest
 
 from curro.core.errors import ConfigError, RewardError
 from curro.reward import Reward, resolve_reward
-from curro.reward.row_checks import check_rows, stop_or_say
+from curro.reward.row_checks import check_before_run, check_rows
 
 
 def rows(answers, **columns):
@@ -80,9 +80,9 @@ def test_a_run_stops_above_one_percent_and_names_a_row():
             with pytest.raises(
                 ConfigError, match=r"does not fit 3 of 200 rows, such as row 0: its own answer"
             ):
-                stop_or_say(data, reward, said.append)
+                check_before_run(data, reward, said.append)
         else:
-            stop_or_say(data, reward, said.append)
+            check_before_run(data, reward, said.append)
             assert "2 do not fit" in said[0]
 
 

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from curro.cli.terminal import plain_console
 from curro.core.errors import ConfigError
-from curro.runs.folder import RunFolder, find_runs, run_names, saved_curriculum
+from curro.runs.folder import RunFolder, find_runs
 
 Run = Annotated[
     Path,
@@ -34,53 +32,21 @@ def inspect(
     out: Annotated[
         Path | None, typer.Option(help="Write the whole prompt table to this .csv or .parquet file instead.")
     ] = None,
-    keys: Annotated[
-        bool, typer.Option("--keys", help="Show the prompts' keys in place of the beginnings of their texts.")
-    ] = False,
 ) -> None:
     """Show a run's hard, informative and forgotten prompts.
 
-    Lists the hardest prompts, the most informative ones, and those that were solved once and now fail. Also
-    says how many rollouts the usual difficulty bands would cost. For a folder of several runs, lists them.
+    Lists the hardest prompts, the most informative ones, and those that were solved once and now fail.
     """
     from curro.runs.report import inspect_prompt, inspect_run
 
-    console = plain_console()
-    if prompt is not None:
-        inspect_prompt(RunFolder.open(_only_run(run)), prompt, rows, console)
-    elif out is not None or len(runs := _runs(run)) == 1:
-        inspect_run(_only_run(run), rows, console, out, keys=keys)
-    else:
-        console.print(_overview(runs))
-        console.print(f"curro inspect {runs[0]} shows the prompts of one of them")
-
-
-def _runs(path: Path) -> list[Path]:
-    """The runs at a path; the path itself where it is a checkpoint, or holds nothing."""
-    if not path.is_dir() or saved_curriculum(path) is not None:
-        return [path]
-    return find_runs([path])
-
-
-def _only_run(path: Path) -> Path:
-    runs = _runs(path)
+    runs = find_runs([run]) if run.is_dir() else [run]
     if len(runs) > 1:
-        raise ConfigError(f"{path} holds {len(runs)} runs: name one of them, such as {runs[0]}")
-    return runs[0]
-
-
-def _overview(paths: list[Path]) -> Table:
-    from curro.runs.reader import read_history
-    from curro.runs.report.compare import OVERVIEW, RECENT_NOTE, overview_row
-
-    table = Table(caption=RECENT_NOTE, caption_justify="left")
-    for i, name in enumerate(OVERVIEW):
-        table.add_column(name, justify="right" if i else "left", overflow="fold")
-    for path, name in zip(paths, run_names(paths), strict=True):
-        folder = RunFolder.open(path)
-        cells = overview_row(name, read_history(folder)) if folder.latest() else (name, "not begun")
-        table.add_row(*map(Text, cells))
-    return table
+        raise ConfigError(f"{run} holds {len(runs)} runs: name one of them, such as {runs[0]}")
+    folder, console = RunFolder.open(runs[0]), plain_console()
+    if prompt is not None:
+        inspect_prompt(folder, prompt, rows, console)
+    else:
+        inspect_run(folder, rows, console, out)
 
 
 def report(

@@ -91,12 +91,12 @@ def train(
     note(settings)
     quiet()
     planned = plan(settings)  # before torch is imported, which takes seconds
-    from curro.reward.row_checks import stop_or_say
+    from curro.reward.row_checks import check_before_run
     from curro.runs.reader import read_history
     from curro.runs.report.advice import advise
 
     if check_rows and resume is None and planned.environment is None:
-        stop_or_say(planned.prompts, planned.reward, lambda line: plain_console().print(printable(line)))
+        check_before_run(planned.prompts, planned.reward, lambda line: plain_console().print(printable(line)))
     from curro.training.run import train as run
 
     settings = planned.settings

@@ -6,16 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
 from curro.core.errors import ConfigError
 from curro.core.text import abbreviated
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
 """Columns of answers, the first that is there."""
@@ -87,7 +83,7 @@ class DatasetRows:
         _check_prompts(rows, prompt_column)
         self.rows = rows
         self.fingerprint, self.row_digests = digest_dataset(rows, prompt_column)
-        self.keys: Sequence[str] = RowNumbers(len(rows))
+        self.keys = [str(number) for number in range(len(rows))]
         columns = getattr(rows, "column_names", None)
         if columns is None or "key" in columns:
             keys = [row.get("key") for row in rows] if columns is None else rows["key"]  # type: ignore[call-overload]
@@ -153,83 +149,6 @@ def fingerprint_line(prompt: Any, answer: Any) -> bytes:
             for message in prompt
         ]
     return json.dumps([prompt, answer], sort_keys=True, default=str).encode() + b"\n"
-
-
-class UniqueKeys(Sequence[str]):
-    """N distinct keys; a key is made when it is asked for."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        numbers = range(self._count)[index]
-        return [self._key(number) for number in numbers] if isinstance(numbers, range) else self._key(numbers)
-
-    def _key(self, number: int) -> str:
-        raise NotImplementedError
-
-    def to_arrow(self) -> pa.Array | pa.ChunkedArray:
-        """All of them as texts."""
-        raise NotImplementedError
-
-
-class RowNumbers(UniqueKeys):
-    """The numbers of the rows, of a data set without keys."""
-
-    def _key(self, number: int) -> str:
-        return str(number)
-
-    def to_arrow(self) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.array(np.arange(len(self))).cast(pa.string())
-
-
-class HashKeys(UniqueKeys):
-    """128 bits of each row, uint8 (N, 16), as 32 hex digits."""
-
-    def __init__(self, hashes: np.ndarray) -> None:
-        super().__init__(len(hashes))
-        self._hashes = hashes
-
-    def _key(self, number: int) -> str:
-        return self._hashes[number].tobytes().hex()
-
-    def to_arrow(self) -> pa.Array:
-        import pyarrow as pa
-
-        digits, offsets = self._hashes.tobytes().hex().encode(), np.arange(0, 32 * len(self) + 1, 32)
-        return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(offsets), pa.py_buffer(digits))
-
-    def are_distinct(self) -> bool:
-        """Whether no two rows have the same hash."""
-        halves = np.sort(self._hashes.view(np.uint64)[:, 0])
-        repeated = halves[1:][halves[1:] == halves[:-1]]
-        if not len(repeated):
-            return True
-        rows = np.flatnonzero(np.isin(self._hashes.view(np.uint64)[:, 0], repeated))
-        return len({self._key(row) for row in rows.tolist()}) == len(rows)
-
-
-class ColumnKeys(UniqueKeys):
-    """A column of distinct texts."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        super().__init__(len(column))
-        self._column = column
-
-    def _key(self, number: int) -> str:
-        return self._column[number].as_py()
-
-    def to_arrow(self) -> pa.ChunkedArray:
-        return self._column
 
 
 def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:

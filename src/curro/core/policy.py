@@ -62,13 +62,6 @@ class Policy(Protocol):
         """
         ...
 
-    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
-        """Rewards (P, samples) of rollouts that are not trained on, sampled with random numbers of this seed.
-
-        NaN for a rollout that was not scored.
-        """
-        ...
-
     def backbone(self) -> tuple[Any, Any]:
         """A copy of the policy's transformers model without its head, to keep, and the tokenizer."""
         ...

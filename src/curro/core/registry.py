@@ -47,7 +47,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "leave-one-out": "curro.methods.advantage.leave_one_out:LeaveOneOut",
         "maxrl": "curro.contrib.maxrl:MaxRL",
         "shrinkage": "curro.contrib.shrinkage:Shrinkage",
-        "history": "curro.methods.advantage.history:HistoryAware",
+        "history": "curro.contrib.history:HistoryAware",
         "smoothed": "curro.methods.advantage.smoothed:Smoothed",
     },
     "admission": {
@@ -98,7 +98,7 @@ REWARDS = {
 }
 """All rewards by name; those that are no verifiers reward a length, a format or the like."""
 
-PLAIN = ("signal", "source_weights", "source_floors")
+PLAIN = ("signal", "source_weights")
 """Settings of a curriculum that are no methods; `Curriculum` reads their text."""
 
 _TYPES: dict[str, tuple[type, str]] = {

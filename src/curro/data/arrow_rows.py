@@ -15,9 +15,6 @@ import numpy as np
 
 from curro.core.identity import (
     ANSWER,
-    ColumnKeys,
-    HashKeys,
-    UniqueKeys,
     answer_of,
     fingerprint_line,
     value_at,
@@ -47,7 +44,7 @@ class ArrowRows(Sequence[Row]):
         table: pa.Table,
         prompt: str,
         answer: str | None,
-        keys: UniqueKeys,
+        keys: list[str],
         fingerprint: str,
         row_digests: np.ndarray,
     ) -> None:
@@ -99,7 +96,7 @@ class ArrowRows(Sequence[Row]):
         import pyarrow as pa
 
         prompts, answers = column_of(self.table, self._prompt), _answers(self.table, self._answer)
-        added = {"prompt": prompts, "answer": answers, "key": self.keys.to_arrow()}
+        added = {"prompt": prompts, "answer": answers, "key": pa.array(self.keys, pa.string())}
         columns = {name: self.table.column(name) for name in self.table.column_names}
         return pa.table(columns | added)
 
@@ -146,9 +143,13 @@ def arrow_rows(
         empty = pc.any(pc.equal(named, "")).as_py()
         if empty or pc.count_distinct(named).as_py() != len(named):
             return None
-        return ArrowRows(table, prompt, answer, ColumnKeys(named), fingerprint, row_digests)
-    keys = HashKeys(hashes)
-    return ArrowRows(table, prompt, answer, keys, fingerprint, row_digests) if keys.are_distinct() else None
+        return ArrowRows(table, prompt, answer, named.to_pylist(), fingerprint, row_digests)
+    keys = [row.tobytes().hex() for row in hashes]
+    return (
+        ArrowRows(table, prompt, answer, keys, fingerprint, row_digests)
+        if len(set(keys)) == len(keys)
+        else None
+    )
 
 
 def _read_through(texts: pa.ChunkedArray, answers: pa.ChunkedArray) -> tuple[str, np.ndarray]:

@@ -93,7 +93,7 @@ class PromptSet(Sequence[Row]):
             if lacking and len(lacking) < len(self):
                 sentences.append(
                     f"{len(lacking):,} of {len(self):,} rows have no source and others have one (the first "
-                    f"is row {lacking[0]}): weights, floors and metrics by source leave these rows out"
+                    f"is row {lacking[0]}): weights and metrics by source leave these rows out"
                 )
         return sentences
 

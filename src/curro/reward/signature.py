@@ -30,7 +30,7 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
     except (TypeError, ValueError):  # a function of C says nothing
         return function
     if "completions" in parameters:
-        return _AsRows(function, parameters)
+        return AsRows(function)
     try:
         bound = inspect.signature(function).bind("", {}, **options)
     except TypeError as error:
@@ -48,11 +48,12 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
     return function
 
 
-class _AsRows:
+class AsRows:
     """A reward function of TRL's form, called for one completion at a time."""
 
-    def __init__(self, function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        parameters = inspect.signature(function).parameters
         takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
         self.names = None if takes_any else set(parameters)
 

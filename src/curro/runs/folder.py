@@ -77,8 +77,8 @@ class RunFolder:
         self.model = path / "model"
         self.best = path / "best"
         self._config = path / "config.json"
-        self._metrics = path / "metrics.jsonl"
-        self._groups = path / "groups.jsonl"
+        self.metrics_file = path / "metrics.jsonl"
+        self.groups_file = path / "groups.jsonl"
         self.rollouts_file = path / "rollouts.jsonl"
         self._table = path / "table.parquet"
 
@@ -178,11 +178,11 @@ class RunFolder:
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Add a training step's line; what is not finite is written as null."""
-        append_rows(self._metrics, [row])
+        append_rows(self.metrics_file, [row])
 
     def append_groups(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a line for every finished group."""
-        append_rows(self._groups, rows)
+        append_rows(self.groups_file, rows)
 
     def append_rollouts(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a line of rollouts for every group of which some are kept."""
@@ -194,7 +194,7 @@ class RunFolder:
         Raises:
             RunError: a line is damaged, or has none of these columns.
         """
-        return list(read_rows(self._metrics, columns))
+        return list(read_rows(self.metrics_file, columns))
 
     def has_progress(self) -> bool:
         """Whether the run finished a training step or began a checkpoint; else there is nothing to resume."""
@@ -203,9 +203,9 @@ class RunFolder:
 
     def latest(self) -> dict[str, Any] | None:
         """The last training step, found without reading those before it; None before the first."""
-        if not self._metrics.exists():
+        if not self.metrics_file.exists():
             return None
-        with open_regular(self._metrics) as file:
+        with open_regular(self.metrics_file) as file:
             size = file.seek(0, os.SEEK_END)
             for tail in (_TAIL, 2 * LONGEST):  # a line has a number for each source, and may be long
                 file.seek(max(0, size - tail))
@@ -215,11 +215,11 @@ class RunFolder:
                     break
             else:
                 raise RunError(
-                    f"the last line of {self._metrics} is damaged: it is longer than {LONGEST} bytes"
+                    f"the last line of {self.metrics_file} is damaged: it is longer than {LONGEST} bytes"
                 )
         if not whole:
             return None
-        where = f"the last line of {self._metrics}"
+        where = f"the last line of {self.metrics_file}"
         try:
             last = decode_row(whole[-1])
         except ValueError as error:
@@ -229,11 +229,11 @@ class RunFolder:
 
     def groups(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The finished groups, in order, likewise."""
-        return list(read_rows(self._groups, columns))
+        return list(read_rows(self.groups_file, columns))
 
     def truncate_after(self, step: int) -> None:
         """Forget what was written of later steps, as a run that resumes from `step` will write it again."""
-        for path in (self._metrics, self._groups, self.rollouts_file):
+        for path in (self.metrics_file, self.groups_file, self.rollouts_file):
             if path.exists():
                 with replacing(path) as part, part.open("wb") as file:
                     for number, row in enumerate(read_rows(path), 1):
@@ -242,7 +242,7 @@ class RunFolder:
 
     def sizes(self) -> dict[str, int]:
         """How many bytes each file of lines has."""
-        files = (self._metrics, self._groups, self.rollouts_file)
+        files = (self.metrics_file, self.groups_file, self.rollouts_file)
         return {path.name: path.stat().st_size if path.exists() else 0 for path in files}
 
     def truncate_to(self, sizes: Mapping[str, int]) -> None:
@@ -313,11 +313,6 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
             continue
         inside = [] if is_run(path) or not path.is_dir() else sorted(filter(is_run, path.iterdir()))
         if path.is_dir() and not inside and not is_run(path) and any(path.iterdir()):
-            if saved_curriculum(path) is not None:
-                raise RunError(
-                    f"{path} has a saved curriculum, but no run folder `curro` beside it with lines to show: "
-                    f"curro inspect {path} shows its prompt table"
-                )
             raise RunError(
                 f"{path} holds no run and no folder with one: name the folder of a run, such as the --out of "
                 "curro train or the output_dir of a TRL script"
@@ -336,18 +331,3 @@ def run_names(paths: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(set(parts)):
             return names
     return [str(path) for path in paths]
-
-
-def saved_curriculum(path: Path) -> Path | None:
-    """Find the curriculum in a TRL checkpoint, or in the newest checkpoint of a folder without a run."""
-    if is_run(path):
-        return None
-    inside = Path(HOSTED) / CURRICULUM
-    newest = sorted(path.glob(f"checkpoint-*/{inside}"), key=_step_of)
-    return next((file for file in (path / inside, *reversed(newest)) if file.is_file()), None)
-
-
-def _step_of(saved: Path) -> int:
-    """The step of the checkpoint that a curriculum is in; the time of a copied file does not tell it."""
-    step = saved.parents[1].name.partition("-")[2]
-    return int(step) if step.isdecimal() else -1

@@ -239,12 +239,6 @@ class DeclaredSettings:
         "the selection decides",
         panel="Curriculum",
     )
-    source_floors: str | None = setting(
-        None,
-        "The least share of the prompts that each source gets, as in math=0.2,code=0.1.",
-        "no floors",
-        panel="Curriculum",
-    )
     fill_limit: float = setting(
         10.0,
         "With a gate: how many groups may end for a step before no more are begun, as a multiple of its "
@@ -420,23 +414,9 @@ class DeclaredSettings:
     log: str | None = setting(
         None,
         "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
-        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC. The report's pictures are logged "
-        "at every checkpoint, as curriculum/pictures/NAME, and with --keep-rollouts the prompts and "
-        "completions kept since the last, as the table curriculum/rollouts (trackio and wandb).",
+        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC.",
         "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
-        panel="Output",
-    )
-    project: str | None = setting(
-        None,
-        "With --log trackio or wandb: the project in which the run appears.",
-        "the name of the folder above the run's folder",
-        panel="Output",
-    )
-    run_name: str | None = setting(
-        None,
-        "With --log: the name under which the run appears.",
-        "the name of the run's folder",
         panel="Output",
     )
 

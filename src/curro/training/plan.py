@@ -171,11 +171,6 @@ def check_names(settings: TrainSettings) -> None:
     logger = settings.log
     if logger is not None and importlib.util.find_spec(logger) is None:
         raise ConfigError(f"--log {logger} needs the package {logger}: pip install {logger}")
-    if logger is None and (settings.project or settings.run_name):
-        option = "--project" if settings.project else "--run-name"
-        raise ConfigError(
-            f"{option} names something for a logger: choose one with --log, or leave {option} out"
-        )
 
 
 def check_model(name: str) -> None:

@@ -15,7 +15,7 @@ from tests.rollout.fill_promises import check
 
 import curro
 from curro.core.errors import FillError
-from curro.hosts.trl.batches import GeneratedRollouts
+from curro.hosts.trl.batches import ScoredRow
 from curro.hosts.trl.observe import GroupRecord, read_feedback
 from curro.hosts.trl.processes import MainProcess
 from curro.hosts.trl.rounds import fill_in_rounds
@@ -63,20 +63,19 @@ class Process:
         self.rounds.append(dict(Counter(self.number(prompt) for prompt in prompts)))
         first = len(self.rewards)
         self.rewards += [self.reward(prompt) for prompt in prompts]
-        numbers = torch.arange(first, len(self.rewards))[:, None]
-        one = torch.ones_like(numbers)
-        output = {"prompt_ids": torch.tensor(prompts)[:, None], "prompt_mask": one}
-        output |= {"completion_ids": numbers, "completion_mask": one}
-        rewards = torch.tensor(self.rewards[first:])[:, None]
-        return GeneratedRollouts(output, rewards, [Completion("", 1, False)] * len(prompts), rows=[output])
+        return [
+            ScoredRow(
+                {"prompt": torch.tensor(prompt), "number": torch.tensor(number)},
+                torch.tensor([self.rewards[number]]), Completion("", 1, False),
+            )
+            for number, prompt in enumerate(prompts, start=first)
+        ]  # fmt: skip
 
-    def feedback_of(self, draw, generated):
-        return read_feedback(
-            draw.tickets, generated.rewards, draw.rollouts, weights=torch.ones(1), names=["reward"]
-        )
+    def feedback(self, tickets, rewards, sizes):
+        return read_feedback(tickets, rewards, sizes, weights=torch.ones(1), names=["reward"])
 
-    def observe_groups(self, draw, generated):
-        feedback = self.feedback_of(draw, generated)
+    def observe(self, draw, rewards, completions):
+        feedback = self.feedback(draw.tickets, rewards, draw.rollouts)
 
         def judge():
             try:
@@ -111,10 +110,13 @@ class Process:
         return [self.described(group) for group in batch]
 
     def described(self, group):
-        prompt = int(group.rows[0]["prompt_ids"][0])
-        rollouts = torch.cat([part["completion_ids"] for part in group.rows])[:, 0].tolist()
-        np.testing.assert_array_equal(group.rewards[:, 0], [self.rewards[rollout] for rollout in rollouts])
-        return self.number(prompt), rollouts
+        rows = [rollout.row for rollout in group.rollouts]
+        numbers = [int(row["number"]) for row in rows]
+        assert [float(rollout.rewards[0]) for rollout in group.rollouts] == pytest.approx(
+            [self.rewards[number] for number in numbers], nan_ok=True
+        )
+        (prompt,) = {int(row["prompt"]) for row in rows}
+        return self.number(prompt), numbers
 
     def broadcast(self, objects):
         if self.accelerator.is_main_process:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from datasets import Dataset
 from tests.hosts.trl.judging import value_of
-from tests.hosts.trl.setup import Diary, config
+from tests.hosts.trl.setup import Diary, config, generated_by
 
 import curro
 from curro.hosts.trl import CurriculumGRPOTrainer
@@ -74,9 +74,7 @@ def played(folder: Path, game: Any = HigherLower, **options: Any) -> Scripted:
 def test_games_are_chosen_gated_and_allotted_by_whether_they_were_won(tmp_path, parts):
     diary = Diary()
     host = played(tmp_path, curriculum="frontier", on_groups=diary, **parts)
-    batches: list[Any] = []
-    generate = host._generate_and_score_completions
-    host._generate_and_score_completions = lambda inputs: batches.append(generate(inputs)) or batches[-1]
+    batches = generated_by(host)
     host.train()
     metrics = host.curriculum.metrics()
     assert metrics["selected"] == metrics["observed"] + metrics["dropped"]

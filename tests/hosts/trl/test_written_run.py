@@ -7,7 +7,7 @@ import io
 import pytest
 from datasets import Dataset
 from rich.console import Console
-from tests.hosts.trl.setup import PROMPTS, Diary, trainer
+from tests.hosts.trl.setup import PROMPTS, Diary, every_other, trainer
 from typer.testing import CliRunner
 
 from curro.cli import make_app
@@ -20,10 +20,10 @@ from curro.runs.writer import KeepRollouts
 
 @pytest.mark.parametrize("admission", [None, "band:0.1,0.9"])
 def test_groups_steps_and_rollouts(tmp_path, admission):
-    diary, reward = Diary(), lambda completion_ids, **_: [float(i % 2) for i in range(len(completion_ids))]
+    diary = Diary()
     rows = {"prompt": [f"{i} =" for i in range(PROMPTS)], "source": ["a/b"] * PROMPTS}
     options = {"admission": admission, "train_dataset": Dataset.from_dict(rows), "keep": KeepRollouts(2)}
-    host = trainer(tmp_path, on_groups=diary, reward_funcs=reward, **options)
+    host = trainer(tmp_path, on_groups=diary, reward_funcs=every_other, **options)
     host.train()
     run = RunFolder.open(tmp_path)
     groups = run.groups()

@@ -170,13 +170,6 @@ def test_rewards_of_another_range_are_rescaled():
     np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84, 0.84], rtol=1e-12)
 
 
-def test_weight_zero_judges_and_teaches_nothing():
-    curriculum, _ = started(lambda text: boxed("0.15"), weight=0)
-    verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [HALF])
-    assert verdict.auxiliary_samples is None
-    assert curriculum.metrics()["judge/reward"] == pytest.approx(0.84)
-
-
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -342,25 +335,6 @@ def test_spread_shows_low_middle_and_high():
     memory.add(np.arange(6), np.array([0.0, 0.25, 0.109, 0.0, 0.2, 0.14]))
     # the middle of 0 and 0.25 is 0.125: 0.14 is 0.015 away, 0.109 is 0.016; of the two zeros the later
     assert shown(memory) == [(3, 0.0), (5, 0.14), (1, 0.25)]
-
-
-def test_spread_of_equal_variances_shows_the_latest():
-    memory = CalibrationMemory(3, spread=True)
-    memory.add(np.arange(5), np.zeros(5))
-    assert {prompt for prompt, _ in shown(memory)} == {2, 3, 4}
-
-
-def test_spread_of_one_shows_the_middle():
-    memory = CalibrationMemory(1, spread=True)
-    memory.add(np.arange(3), np.array([0.0, 0.24, 0.11]))
-    assert shown(memory) == [(2, 0.11)]
-
-
-def test_spread_looks_back_so_far_and_no_further():
-    memory = CalibrationMemory(2, spread=True)
-    memory.add(np.array([0]), np.array([0.25]))
-    memory.add(np.full(WINDOW, 1), np.zeros(WINDOW))
-    assert {prompt for prompt, _ in shown(memory)} == {1}
 
 
 @given(

@@ -118,17 +118,6 @@ QUARTER = {"signal/uniform_share": 0.25, "signal/uniform_share_low": 0.2, "signa
 """What is known of uniform sampling, as the curriculum's metrics have it."""
 
 
-def test_a_step_is_larger_than_the_signal_needs(tmp_path):
-    rates, config = [0.5] * 256, {"settings": {"prompts_per_step": 8}}
-    one = found(history_of(tmp_path / "run", rates, config=config, metrics=QUARTER))["large-step"]
-    # a quarter of uniform sampling's groups have a signal; here all of the last 256
-    assert one.problem == "A step of 8 prompts has 4.0 times uniform sampling's signal."
-    assert one.advice.startswith("Try --prompts-per-step 2 at")
-    assert "large-step" not in found(history_of(tmp_path / "unknown", rates, config=config))
-    config = {"settings": {"prompts_per_step": 2}}
-    assert "large-step" not in found(history_of(tmp_path / "b", rates, config=config, metrics=QUARTER))
-
-
 def test_the_verdict(tmp_path):
     works = verdict(history_of(tmp_path / "works", [0.5] * 256, metrics=QUARTER))
     assert works.word == "works"

@@ -13,8 +13,6 @@ ALWAYS = [
     "Held-out success",
     "What the chosen prompts gave",
     "Reward of the training rollouts",
-    "Difficulty of the chosen prompts",
-    "What prompts are known to be",
 ]
 OWN = {"published": [], "default": [], "uniform": [], "predicting": ["Predicted and realised success rate"]}
 

@@ -67,7 +67,11 @@ def add_auxiliary(
         rows.append(row)
         tags.append(tag)
     keys = [f"{name}_{j}_0" for j in range(count)]
-    _put(batch, keys, rows, tags)
+    # the rollouts' rows get the weight 0: in verl all rows have the same fields
+    zeros = TensorDict({AUXILIARY: torch.zeros(len(batch), 1)}, batch_size=len(batch))
+    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=zeros)
+    fields = list_of_dict_to_tensordict(rows)
+    tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields, tags=tags)
     return _dealt(batch, keys, tags, shares)
 
 
@@ -97,14 +101,6 @@ def _sequence(
     }
     experts = build_padding_routed_experts(blank.get("routed_experts"), len(input_ids))
     return fields if experts is None else fields | {"routed_experts": experts}
-
-
-def _put(batch: Any, keys: list[str], rows: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
-    """Write the new rows, and the weight 0 into the rollouts' rows: in verl all rows have the same fields."""
-    queue = batch.partition_id
-    zeros = TensorDict({AUXILIARY: torch.zeros(len(batch), 1)}, batch_size=len(batch))
-    tq.kv_batch_put(keys=batch.keys, partition_id=queue, fields=zeros)
-    tq.kv_batch_put(keys=keys, partition_id=queue, fields=list_of_dict_to_tensordict(rows), tags=tags)
 
 
 def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], shares: int) -> Any:

@@ -79,12 +79,11 @@ class Smoothed(Advantage):
 
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
-        columns = [("ers_mean", np.float64, np.nan), ("ers_size", np.float64, 0)]
+        self.mean_N = table.add("ers_mean", np.float64, np.nan)
+        self.size_N = table.add("ers_size", np.float64, 0)
+        self.variance_N = self.mean_N
         if self.variance is not None:
-            columns.append(("ers_variance", np.float64, np.nan))
-        table.add_together(*columns)
-        self.mean_N, self.size_N = table["ers_mean"], table["ers_size"]
-        self.variance_N = self.mean_N if self.variance is None else table["ers_variance"]
+            self.variance_N = table.add("ers_variance", np.float64, np.nan)
 
     def __call__(self, groups: Groups) -> np.ndarray:
         advantages_PG = np.zeros(groups.rewards.shape)

@@ -67,8 +67,7 @@ class FadedPosterior:
     def bind(self, table: PromptTable) -> None:
         self.table = table
         names = ("evidence_count", "evidence_mean", "evidence_variance")
-        table.add_together(*((name, np.float32, 0) for name in names))
-        self.count, self.mean, self.variance = (table[name] for name in names)
+        self.count, self.mean, self.variance = (table.add(name, np.float32, 0) for name in names)
         self.low, self.high = 0.0, 1.0
         self.prior_visits = 1.0
         # one pseudo-visit of a prompt whose success rate is uniform on [0, 1]
@@ -105,8 +104,7 @@ class FadedPosterior:
         The rows are the concentration K, the mean M, the variance T of one reward, and the share of the
         prompt's evidence that still counts, 0 where there is none.
         """
-        age = np.empty(len(prompts))
-        ages(self.table["last_step"], prompts, step, age)
+        age = (step - self.table["last_step"][prompts]).astype(np.float64)
         prior, mixed = prior_rows(*self.prior_of(prompts)), np.empty((4, len(prompts)))
         mix(prior, self.count, self.mean, self.variance, prompts, age, self.half_life, mixed)
         return mixed
@@ -147,8 +145,8 @@ class FadedPosterior:
     def observe(self, outcome: Groups) -> None:
         """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
         rate, (worst, best) = self.table.success_rate, self.table.reward_range
-        lowest, highest = np.empty((2, len(outcome.prompts)))
-        extremes(outcome.rewards, outcome.scored, lowest, highest)
+        lowest = np.where(outcome.scored, outcome.rewards, np.inf).min(axis=1)
+        highest = np.where(outcome.scored, outcome.rewards, -np.inf).max(axis=1)
         self.unlearned.add(
             outcome.prompts,
             np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
@@ -296,13 +294,6 @@ def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: 
 
 
 @kernel
-def ages(last_step, prompts, step, age):  # type: ignore[no-untyped-def]
-    """Training steps since each prompt's latest visit."""
-    for a in range(prompts.size):
-        age[a] = step - last_step[prompts[a]]
-
-
-@kernel
 def add_evidence(count, mean, variance, prompts, old, size, new_mean, new_variance):  # type: ignore[no-untyped-def]
     """Add groups to the evidence of their prompts, of which `old` rollouts still count."""
     for a in range(prompts.size):
@@ -363,14 +354,3 @@ def surprise(  # type: ignore[no-untyped-def]
             for r in range(beliefs):
                 losses[r] += np.log(product[r])
                 product[r] = 1.0
-
-
-@kernel
-def extremes(rewards, scored, lowest, highest):  # type: ignore[no-untyped-def]
-    """The lowest and the highest scored reward of each group."""
-    for p in range(rewards.shape[0]):
-        low, high = np.inf, -np.inf
-        for g in range(rewards.shape[1]):
-            if scored[p, g]:
-                low, high = min(low, rewards[p, g]), max(high, rewards[p, g])
-        lowest[p], highest[p] = low, high

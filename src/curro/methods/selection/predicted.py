@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from curro.core import registry
-from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prediction import Predictor
@@ -125,14 +124,11 @@ class Predicted(Selection):
         if 2 * wanted > free_count or 2 * free_count < self.table.size:
             free = np.flatnonzero(~self.table["in_flight"])
             return self.rng.permutation(free)[:wanted]
-        kept, count, in_flight = np.empty(wanted, np.int64), 0, self.table["in_flight"]
-        try:
-            while count < wanted:
-                drawn = self.rng.integers(self.table.size, size=2 * (wanted - count))
-                count = keep_free(in_flight, drawn, kept, count)
-        finally:
-            unmark(in_flight, kept[:count])
-        return kept
+        kept: dict[int, None] = {}
+        while len(kept) < wanted:
+            drawn = self.rng.integers(self.table.size, size=2 * (wanted - len(kept)))
+            kept |= dict.fromkeys(drawn[~self.table["in_flight"][drawn]].tolist())
+        return np.fromiter(kept, np.int64)[:wanted]
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         """Only places of uniform sampling count, by one over the probability with which a place was one."""
@@ -283,26 +279,3 @@ def metis(*, candidates: int = 8, exploration: float | None = 0.0, **options: An
         options: those of `curro.methods.prediction.metis.Metis`.
     """
     return Predicted(predictor={"name": "metis", **options}, candidates=candidates, exploration=exploration)
-
-
-@kernel
-def keep_free(in_flight, drawn, kept, count):  # type: ignore[no-untyped-def]
-    """Append to kept[:count], in order, the prompts of `drawn` that are free and not in `kept` yet.
-
-    The prompts of `kept` are marked as in flight until `unmark`. Returns the new count.
-    """
-    for a in range(drawn.size):
-        if count == kept.size:
-            break
-        if not in_flight[drawn[a]]:
-            in_flight[drawn[a]] = True
-            kept[count] = drawn[a]
-            count += 1
-    return count
-
-
-@kernel
-def unmark(in_flight, kept):  # type: ignore[no-untyped-def]
-    """Remove the marks of `keep_free`."""
-    for a in range(kept.size):
-        in_flight[kept[a]] = False

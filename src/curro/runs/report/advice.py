@@ -30,7 +30,7 @@ MOST_UNREADABLE = 0.5
 """Share of METIS' judgments without a number above which the policy cannot judge."""
 
 STRONGER = 1.5
-"""Factor of uniform sampling's gradients, or signal, above which another setting is better."""
+"""Factor of uniform sampling's gradients above which the learning rate may be too high."""
 
 ENOUGH_ROLLOUTS = 300
 """Rollouts after which a source of pass rate 1% has had no reward with a chance of 5%."""
@@ -210,25 +210,6 @@ def learning_rate(history: History) -> Advice | None:
     )
 
 
-def large_step(history: History) -> Advice | None:
-    """A step has more prompts than its signal needs."""
-    recent = _recent(history)
-    prompts = history.setting("prompts_per_step")
-    if recent is None or not prompts:
-        return None
-    share, uniform = signal_share(history, recent), _uniform_share(history)[0]
-    if uniform != uniform:
-        return None
-    enough = max(round(prompts * uniform / share), 2) if share else prompts
-    if share < STRONGER * uniform or not uniform or enough >= prompts:
-        return None
-    return Advice(
-        "large-step",
-        f"A step of {prompts} prompts has {share / uniform:.1f} times uniform sampling's signal.",
-        f"Try --prompts-per-step {enough} at the same learning rate: fewer prompts a step gain more.",
-    )
-
-
 def unreadable_judgments(history: History) -> Advice | None:
     """The policy's judgments of prompts (METIS) hold no number."""
     judgments, failures = history.last("judge/judgments"), history.last("judge/failures")
@@ -278,7 +259,6 @@ RULES: tuple[Callable[[History], Advice | None], ...] = (
     bad_predictions,
     unreadable_judgments,
     learning_rate,
-    large_step,
     narrower,
 )
 

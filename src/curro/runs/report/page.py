@@ -37,7 +37,7 @@ from curro.runs.report.compare import (
     remarks,
 )  # fmt: skip
 from curro.runs.report.figures import Band, Picture, lines, run_figures, trailing_mean
-from curro.runs.report.prompts import PromptHistory, RolloutsReader, rankings, spelt_out
+from curro.runs.report.prompts import PromptHistory, kept_rollouts, rankings, spelt_out
 
 ROWS = 8
 """Prompts of each ranking."""
@@ -70,10 +70,11 @@ class Live:
     overview: bool = False
 
 
-def run_page(history: History, kept: RolloutsReader, live: Live | None = None) -> str:
+def run_page(folder: RunFolder, history: History, live: Live | None = None) -> str:
     """Render the page of one run, as far as it is."""
     shown = rankings(history.groups, ROWS)
     numbers = {prompt.number for ranking in shown for prompt in ranking.prompts}
+    kept = kept_rollouts(folder.rollouts_file, numbers)
     return _ENVIRONMENT.get_template("run.html").render(
         title=f"curro: {readable(history.name, 60)}",
         live=live,
@@ -127,11 +128,8 @@ def write_report(run: RunFolder | str | os.PathLike[str], out: str | os.PathLike
         RunError: no run, or one without a finished training step.
     """
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    history, kept = read_history(folder), RolloutsReader(folder.rollouts_file)
-    while kept.advance():
-        pass
     path = folder.path / "report.html" if out is None else Path(out)
-    return write_page(path, run_page(history, kept))
+    return write_page(path, run_page(folder, read_history(folder)))
 
 
 def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
