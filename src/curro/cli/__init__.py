@@ -45,7 +45,7 @@ COMMANDS = {
 
 
 class GroupedCommand(TyperCommand):
-    """A command whose help lists its options in groups, those that are used most first."""
+    """A command whose help lists its options in groups, the most used first."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options of each group under its name; `rich_help_panel` names an option's group."""

@@ -238,7 +238,7 @@ def evaluate(
 
 
 def _outcome_reward(task: EvaluationTask, asked: TrainSettings, console: Console) -> Reward:
-    """The part of the task's reward that verifies the answer, which is told where there are other parts."""
+    """The part of the task's reward that verifies the answer, which is told if there are other parts."""
     from curro.reward.resolve import outcome_reward
     from curro.training.evaluation.code_suites import with_heads
     from curro.training.plan import run_reward

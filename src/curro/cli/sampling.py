@@ -46,7 +46,7 @@ class SamplingJob:
     """Some rollouts of every prompt of a data set, by one model, scored.
 
     Attributes:
-        prompts: those that are sampled.
+        prompts: the sampled ones.
         reward: what scores the rollouts.
         environment: what plays the prompts, for tasks of several turns; only with a model here.
         model: its name; with a server, its name there.

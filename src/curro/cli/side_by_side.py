@@ -103,7 +103,7 @@ class TrainingRun:
 
 
 def jobs_or_cores(jobs: int | None) -> int:
-    """How many runs go side by side. The default is one for each CPU core, and one where there is a GPU."""
+    """How many runs go side by side. The default is one for each CPU core, and one if there is a GPU."""
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs must be 1 or more, not {jobs}")
     if jobs is not None:

@@ -17,7 +17,7 @@ from curro.core.text import slug
 
 
 def plain_console() -> Console:
-    """A console that prints text as it is: brackets in a path are no markup."""
+    """A console that prints text as it is: brackets in a path are not markup."""
     return Console(markup=False, highlight=False)
 
 

@@ -38,7 +38,7 @@ def _split(state: Mapping[str, Any], path: StatePath, arrays: dict[StatePath, np
 
 
 def join(values: dict[str, Any], arrays: Mapping[StatePath, np.ndarray]) -> dict[str, Any]:
-    """Put the arrays back at their paths, in `values` itself; KeyError or TypeError where there is none."""
+    """Put the arrays back at their paths, in `values` itself; KeyError or TypeError if there is none."""
     for (*path, leaf), array in arrays.items():
         inside = values
         for name in path:

@@ -1,4 +1,4 @@
-"""What a curriculum is made of: how its parts are named, built, and compared with those of a checkpoint."""
+"""What a curriculum is made of: how its parts are named, built, and compared with a checkpoint's."""
 
 from __future__ import annotations
 

@@ -79,12 +79,12 @@ class Curriculum:
         allocation: how many rollouts each prompt gets of a budget ("knapsack"); the same forms. None: as many
             as any other.
         reward_range: the rewards of complete failure and complete success: the scale of success rates, and
-            of variances that are compared with those of 0/1 rewards; other rewards are allowed.
+            of variances that are compared with 0/1 rewards'; other rewards are allowed.
         signal: the part of the reward by which prompts are ranked, predicted, retested, gated and counted,
             and rollouts are allocated: a name of `observe`'s `named`, or several whose sum it is
-            ("math+code", or a list); `reward_range` is then the signal's. The advantages stay those of the
+            ("math+code", or a list); `reward_range` is then the signal's. Advantages use the
             trained reward. "sum" is the trained reward. None: the same, unless a host that knows the parts of
-            the reward takes those that verify the answer (`default_signal`).
+            the reward takes the verifying ones (`default_signal`).
         source_weights: fixed shares of the data's sources: a weight for each of them, as a mapping or as text
             ("math=2,code=1"). None: the selection decides.
         seed: of all random choices. Same seed, same feedback: same draws.
@@ -197,7 +197,7 @@ class Curriculum:
 
         Returns:
             The signal, where this call has chosen one. None is chosen where the user named a signal, or a
-            reward range other than (0, 1), which is that of verifiers; nor where no part verifies the answer
+            reward range other than (0, 1), which is that of verifiers; nor if no part verifies the answer
             (`curro.core.groups.outcome_parts`), or all do.
         """
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed
@@ -243,7 +243,7 @@ class Curriculum:
     @property
     @locked
     def free(self) -> int:
-        """How many prompts are not in flight, without those of sources of weight 0."""
+        """How many prompts are not in flight, without sources of weight 0."""
         if self.mixture is not None:
             return int(self.mixture.free(self.ledger.prompts).sum())
         open_prompts = np.unique(self.ledger.prompts) if self.selection.repeats else self.ledger.prompts
@@ -444,7 +444,7 @@ class Curriculum:
         """How many further rollouts each of these open groups gets of a budget, int64 (P,).
 
         Nothing is settled or learnt: the host keeps the rewards, rolls that many more out, and passes all of
-        a group's rewards to `observe`. It may observe a group without more. Of the rules of curro `probe`
+        a group's rewards to `observe`. It may observe a group without more. Among curro's rules `probe`
         alone gives further rollouts; with others the answer is 0.
 
         Args:
@@ -557,7 +557,7 @@ class Curriculum:
             raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {problem}") from error
 
     def check_origin(self, state: Mapping[str, Any]) -> None:
-        """Compare the data set and the configuration that a state was saved with to those of this curriculum.
+        """Compare the data set and the configuration of a saved state with this curriculum's.
 
         Raises:
             CheckpointError: they differ; the message has both.

@@ -39,7 +39,7 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def sum_of_parts(parts_RPG: Sequence[np.ndarray]) -> np.ndarray:
-    """The sum (P, G) of R parts of a reward, of which a rollout needs one; NaN where it has none."""
+    """The sum (P, G) of R parts of a reward, of which a rollout needs one; NaN if it has none."""
     parts = np.stack(parts_RPG)
     return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
 
@@ -54,7 +54,7 @@ class Groups:
         rewards: float64 (P, G), what is trained on; 0 where a rollout was not scored.
         scored: bool (P, G), which rollouts have a reward.
         mean: float64 (P,), mean reward of the scored rollouts, the success rate of 0/1 rewards; 0
-            where none was scored.
+            if none was scored.
         variance: float64 (P,), mean((r - mean)^2) of them, p(1-p) of 0/1 rewards: the informativeness.
         named: the parts that the reward was made of, by name; float64 (P, G), NaN where a rollout has
             no such part.
@@ -104,7 +104,7 @@ class Groups:
     def by_parts(self, names: Sequence[str]) -> tuple[Groups, Groups]:
         """These groups as they are trained on, and with the signal in place of the trained reward.
 
-        The signal is the sum of these parts. A rollout has it where it is scored and has one of the parts. A
+        The signal is the sum of these parts. A rollout has it if it is scored and has one of the parts. A
         rollout without it counts as not scored in both.
 
         Raises:
@@ -138,7 +138,7 @@ class Groups:
 
 
 def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and population variance (P,) of the scored rollouts of each group; 0 where there are none.
+    """Mean and population variance (P,) of the scored rollouts of each group; 0 if there are none.
 
     Counted from the lowest reward, so that a group of equal rewards has a variance of exactly 0.
     """
@@ -178,7 +178,7 @@ class Feedback:
         """Copies of what a host passes, because hosts reuse their arrays.
 
         Raises:
-            RewardError: rewards that are no numbers, or groups of several lengths; a part of another shape.
+            RewardError: rewards that are not numbers, or groups of several lengths; a part of another shape.
         """
         rewards_PG, parts = _numbers(rewards), {}
         for name, part in (named or {}).items():
@@ -221,7 +221,7 @@ class Feedback:
 
     @property
     def means(self) -> np.ndarray:
-        """float64 (P,), the mean reward of each group's scored rollouts; NaN where none was scored."""
+        """float64 (P,), the mean reward of each group's scored rollouts; NaN if none was scored."""
         scored_PG = ~np.isnan(self.rewards)
         count_P = scored_PG.sum(axis=1)
         means_P = np.full(len(count_P), np.nan)
@@ -229,7 +229,7 @@ class Feedback:
 
     @property
     def variances(self) -> np.ndarray:
-        """float64 (P,), the variance of each group's scored rollouts; NaN where none was scored."""
+        """float64 (P,), the variance of each group's scored rollouts; NaN if none was scored."""
         scored_PG = ~np.isnan(self.rewards)
         variances_P = moments(np.where(scored_PG, self.rewards, 0.0), scored_PG)[1]
         return np.where(scored_PG.any(axis=1), variances_P, np.nan)

@@ -25,7 +25,7 @@ def fingerprint(prompts: Iterable[Any], answers: Iterable[Any] | None = None) ->
 
     Args:
         prompts: text or messages, one a row.
-        answers: text or None, one a row; None where there are none at all.
+        answers: text or None, one a row; None if there are none at all.
     """
     pairs = ((prompt, None) for prompt in prompts) if answers is None else zip(prompts, answers, strict=True)
     return digest_rows(pairs)[0]
@@ -67,7 +67,7 @@ class DatasetRows:
 
     Attributes:
         rows: the rows as they were passed, for methods that look at texts or columns.
-        keys: the column `key`; the number of the row where there is none.
+        keys: the column `key`; the number of the row if there is none.
         fingerprint: of prompts and answers, equal to that of the same rows by any other route.
         row_digests: uint64 (N,), of each row's prompt and answer.
 
@@ -76,7 +76,7 @@ class DatasetRows:
         prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
 
     Raises:
-        ConfigError: the rows are no dicts, or have no such column.
+        ConfigError: the rows are not dicts, or have no such column.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], prompt_column: str = "prompt") -> None:

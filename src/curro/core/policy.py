@@ -13,7 +13,7 @@ from curro.core.errors import ConfigError
 
 
 class PolicyUse(Flag):
-    """What a method does with the policy; false where it does nothing with it.
+    """What a method does with the policy; false if it does nothing with it.
 
     Attributes:
         ASKED: `select` asks the policy, which the host has to lend with `attach`.

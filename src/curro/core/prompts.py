@@ -34,7 +34,7 @@ class PromptTable:
     holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
 
     Attributes:
-        source_column: the column of the rows that names a prompt's source; None where no row has one.
+        source_column: the column of the rows that names a prompt's source; None if no row has one.
         prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
             it.
         signal_parts: the parts of the reward that are the signal, which `reward_range` is then of; empty: the
@@ -148,7 +148,7 @@ class PromptTable:
     def sources(self) -> tuple[list[str], np.ndarray]:
         """The names of the sources, and the number of each prompt's source, int64 (N,).
 
-        Prompts without a source are of `other`.
+        Prompts without a source count as `other`.
         """
         if self.source_column is None:
             return [OTHER], np.zeros(self.size, np.int64)

@@ -33,11 +33,11 @@ class SourceMixture:
     """Shares of sources: of all prompts drawn, source s has w_s / sum(w).
 
     Each prompt of a draw adds its share to what every source is due, and a prompt of a source takes 1 from
-    what that source is due; the next prompt is of the source that is due most. So shares hold over several
-    draws, also where a draw is of one prompt. A source whose prompts are all in flight passes its turn to the
+    what that source is due; the next prompt comes from the source due most. So shares hold over several
+    draws, also if a draw has one prompt. A source whose prompts are all in flight passes its turn to the
     others.
 
-    The selection is asked for prompts as ever. It takes back those of a source that has its share in this
+    The selection is asked for prompts as ever. It takes back prompts of a source that has its share in this
     draw, and is asked for others, while the prompts of such sources are marked as in flight. So it keeps its
     order within each source.
 

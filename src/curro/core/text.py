@@ -8,7 +8,7 @@ from typing import Any
 
 
 def did_you_mean(wrong: str, right: Iterable[str]) -> str:
-    """` (did you mean 'uniform'?)` with the nearest of the right names; nothing where none is near."""
+    """` (did you mean 'uniform'?)` with the nearest of the right names; nothing if none is near."""
     close = difflib.get_close_matches(wrong, list(right), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

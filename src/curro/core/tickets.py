@@ -53,7 +53,7 @@ class TicketLedger:
         `rollouts` is how many each prompt gets, 0 where the host decides.
 
         Raises:
-            ConfigError: a number that is no prompt's; unless prompts may repeat, one twice or in flight.
+            ConfigError: a number that is not a prompt's; unless prompts may repeat, one twice or in flight.
         """
         in_flight = self.table["in_flight"]
         is_wrong_P = (prompts < 0) | (prompts >= self.table.size)
@@ -138,7 +138,7 @@ class TicketLedger:
         return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}
 
     def load_state_dict(self, state: Mapping[str, Any], *, repeats: bool) -> None:
-        """Restore `state_dict`, whose prompts in flight have to be those of the table, restored before.
+        """Restore `state_dict`, whose prompts in flight must be the table's, restored before.
 
         Raises:
             CheckpointError: the counts do not add up, or the columns do not fit them or the table.

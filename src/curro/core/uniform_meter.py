@@ -39,7 +39,7 @@ class UniformMeter:
     w that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
     probability, and a group without a weight does not count. Predictions make the estimate sharper: the
     offset d of a group is its prediction less the mean prediction of all candidates of its draw, which is 0
-    in expectation (`Selection.prediction_offsets`). With y the variance of a group, or 1 where it has a
+    in expectation (`Selection.prediction_offsets`). With y the variance of a group, or 1 if it has a
     signal and else 0, the estimate is
 
         m = sum(w (y - c d)) / sum(w)
@@ -79,11 +79,11 @@ class UniformMeter:
             self._open.pop(ticket, None)
 
     def chosen(self) -> np.ndarray:
-        """Of the latest groups, bool (K,), those without a weight, which the method chose itself."""
+        """Which of the latest groups, bool (K,), have no weight: the method chose them itself."""
         return np.isnan(self._latest[0])
 
     def flat(self) -> np.ndarray:
-        """Of the latest groups, bool (K,), those without a signal."""
+        """Which of the latest groups, bool (K,), have no signal."""
         return self.table.is_flat(self._latest[2])
 
     def rates(self) -> np.ndarray:

@@ -79,7 +79,7 @@ class ArrowRows(Sequence[Row]):
         return list(dict.fromkeys([*self.table.column_names, "prompt", "answer", "key"]))
 
     def values(self, column: str) -> list[Any]:
-        """The N values of a column of the table's own; None where there is no such column."""
+        """The N values of a column of the table's own; None if there is no such column."""
         values = column_of(self.table, column)
         return [None] * len(self) if values is None else values.to_pylist()
 
@@ -168,7 +168,7 @@ def _read_through(texts: pa.ChunkedArray, answers: pa.ChunkedArray) -> tuple[str
 
 
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray | None:
-    """A column; `a.b` is b of the nested column a. None where there is none."""
+    """A column; `a.b` is b of the nested column a. None if there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -195,7 +195,7 @@ def _first(table: pa.Table, names: tuple[str, ...]) -> str | None:
 
 
 def _answers(table: pa.Table, name: str | None) -> pa.ChunkedArray:
-    """The answers as texts, null where there is none."""
+    """The answers as texts, null if there is none."""
     import pyarrow as pa
 
     if name is None:

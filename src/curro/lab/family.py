@@ -74,10 +74,10 @@ class Family(ABC):
         describe: one line for people.
         recipe: what training needs.
         warm: how the checkpoint was made.
-        difficulties: of its problems. Some families have, besides hard and easy ones, those of the hard
+        difficulties: of its problems. Some families also have the hard
             problems that practice can make solvable, to evaluate on.
         easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
-            skill unreliably: those of one to three steps that need its best skills.
+            skill unreliably: one to three steps with its best skills.
         sizes: of problems by their levels, from the easiest: how many steps, or letters, they have.
     """
 

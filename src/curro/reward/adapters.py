@@ -25,10 +25,10 @@ def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list
     Args:
         ends: the tokens that end a sequence; rewards that ask whether a completion was cut need them.
 
-    At its first call it checks the batch's rows, and warns of those that the reward does not fit
+    At its first call it checks the batch's rows, and warns of rows that the reward does not fit
     (`curro.reward.row_checks`).
 
-    The function raises RewardError where the columns lack `answer` or `key`, as those of a data set that
+    The function raises RewardError where the columns lack `answer` or `key`, as in a data set that
     `load_prompts` has not read do.
     """
 

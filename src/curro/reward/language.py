@@ -49,7 +49,7 @@ class Language:
     filtering counts characters instead. Here sentences are given to py3langid
     (Naive Bayes over n-grams of bytes, without randomness), one by one. Words in another script than their
     neighbours are a piece of their own. A piece of fewer than 20 letters says too little: it counts as the
-    target's where it is in the target's script. So do all pieces where the prompt has fewer than 20 letters:
+    target's if it is in the target's script. So do all pieces where the prompt has fewer than 20 letters:
     its language is not known then, and its script, that of most of its letters, is the target's. Single
     letters, code, formulas, LaTeX commands and tags are left out, as they are not prose; a completion without
     any prose has 1, and so has every completion of a prompt without any.
@@ -61,8 +61,8 @@ class Language:
             that has at least 20 letters.
         by: "detector", or "characters" for the paper's count: the share of characters that are letters of
             the Latin alphabet, digits, symbols or white space, which takes English as the target. Letters
-            of mathematics are symbols: those of the mathematical alphabets (double-struck and the like), and
-            Greek ones in formulas or where no more than two stand together (θ, Δα).
+            of mathematics are symbols: the mathematical alphabets (double-struck and the like), and
+            Greek ones in formulas or if no more than two stand together (θ, Δα).
     """
 
     target: str | None = None
@@ -92,7 +92,7 @@ def consistency(text: str, target: str) -> float:
 
 
 def _consistency_with(prompt: str, text: str) -> float:
-    """As `consistency`, with the language of the prompt's prose, or with its script where it is short."""
+    """As `consistency`, with the language of the prompt's prose, or with its script if it is short."""
     letters: Counter[str] = Counter()
     for script, piece in _by_script(prompt):
         letters[script] += sum(map(str.isalpha, piece))

@@ -45,7 +45,7 @@ class WrongRow:
 
     Attributes:
         number: of the row, from 0.
-        source: of the row; "" where it names none.
+        source: of the row; "" if it names none.
         reason: what its score says.
         answer: the row's, shortened.
         prompt: the beginning of the prompt's text.
@@ -141,7 +141,7 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
     Args:
         rows: the data set; without a column `answer`, the answers are in one of the usual columns.
         reward: of a sum, the parts that verify the answer are checked.
-        sample: rows to check, at most; drawn without replacement. Of `code`, 40 at most, as programs run.
+        sample: rows to check, at most; drawn without replacement. For `code` at most 40, since programs run.
         seed: of the draw.
 
     Raises:
@@ -197,11 +197,28 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
     else:
         as_good[_EMPTY] += len(suspects)
     report.notes += [f"{form} scores as much as the answer in {n} rows" for form, n in as_good.items() if n]
+    if name == "math":
+        report.notes += _partly_read({i: gold for i in drawn for gold in accepted(picked[i])[:1]})
     if report.checked.total() < len(drawn):
         report.notes.append(f"{OWN_SECONDS:g} seconds were over after {report.checked.total()} rows")
     if name == "code" and not any(form in _OWN for forms in texts.values() for form in forms):
         report.notes.append("no row has a reference solution, so only programs that do nothing were scored")
     return report
+
+
+def _partly_read(golds: Mapping[int, str]) -> list[str]:
+    """A note of rows whose answer `math` does not read as a whole, though it scores when it is repeated."""
+    from curro.reward.math import partly_read  # as late as the reward itself
+
+    parts = {
+        i: part for i, part in zip(golds, partly_read(list(golds.values())), strict=True) if part is not None
+    }
+    if not parts:
+        return []
+    i, part = next(iter(parts.items()))
+    what = f"only {part!r} counts" if part else "only the same text is right"
+    example = f"row {i}: of {_short(golds[i])} {what}"
+    return [f"math does not read the whole answer in {len(parts)} rows, such as {example}"]
 
 
 def warn_of_rows(rows: Sequence[Row], reward: Reward) -> None:

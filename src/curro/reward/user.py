@@ -90,7 +90,7 @@ class _InWorkers:
             raise self._config_error(error) from None
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The scores of B completions, None where there is none."""
+        """The scores of B completions, None if there is none."""
         calls = [self._pool.submit(c, row) for c, row in zip(completions, rows, strict=True)]
         scores: list[Score] = []
         losses: list[str] = []

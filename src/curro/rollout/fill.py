@@ -71,7 +71,7 @@ class FillCounts:
         return type(self)(**{name: getattr(self, name) - getattr(before, name) for name in names})
 
     def metrics(self) -> dict[str, float]:
-        """The counts under the names `fill/...`; the mean reward of rejected groups where there are any."""
+        """The counts under the names `fill/...`; the mean reward of rejected groups if there are any."""
         counts = {count.name: float(getattr(self, count.name)) for count in fields(self)}
         total = counts.pop("rejected_reward")
         if self.rejected:
@@ -485,9 +485,9 @@ def select_unseen(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: i
     """Draws n prompts as `Curriculum.select` does, none that this batch has had, and gives them out.
 
     A prompt is free as soon as its group is observed, and a method that looks for the most informative
-    prompts would choose those that have just been admitted once more. The ticket of such a prompt is held
+    prompts would choose the just admitted ones once more. The ticket of such a prompt is held
     open, so that the next `select` cannot draw it again, and another prompt is drawn in its place, with its
-    rollouts where there is a budget.
+    rollouts if there is a budget.
 
     Raises:
         ExhaustedError: fewer than n prompts are free that the batch has not had. Nothing was given out.

@@ -38,7 +38,7 @@ class DrawnGroups:
     Args:
         curriculum: draws the prompts.
         fill: counts the groups that are given out.
-        rollouts_per_prompt: the size of a group; with a budget to divide, the mean size of those of a draw.
+        rollouts_per_prompt: the size of a group; with a budget to divide, the mean size.
     """
 
     def __init__(self, curriculum: Curriculum, fill: Fill[Group], rollouts_per_prompt: int) -> None:
@@ -119,7 +119,7 @@ class Filler:
             not passed to it; rollouts that were cut, and empty ones, are.
         rollouts_per_prompt: G; where the allocation divides a budget, the mean size of the groups of a draw.
             Where it looks first (`probe`), as many prompts are drawn as the batch lacks, when no group is in
-            flight, and what their first rollouts leave of G each goes to those that differ.
+            flight, and what their first rollouts leave of G each goes to groups that differ.
         max_in_flight: C_max, how many groups are generated or scored at a time.
         fill: when a fill gives up, and what happens then.
         weights: what named rewards are multiplied by in the reward that is trained on; by default 1 each.
@@ -229,7 +229,7 @@ class Filler:
             FillError: prompts or time ran out, or the limit was reached; too many groups in a row failed;
                 another fill is under way, or the filler is closed.
             EngineError: the engine is dead.
-            RewardError: the scorer gave something that is no reward, or raised this; or no group has ever had
+            RewardError: the scorer gave no reward, or raised this; or no group has ever had
                 a reward, of as many as a batch has.
             ConfigError: n < 1, a step that decreases, or a scorer's processes that do not start.
         """
@@ -352,7 +352,7 @@ class Filler:
     def _look(self) -> None:
         """Once all groups are probed, divide the rest of the budget among some of them, and end the others.
 
-        A group whose rewards the curriculum refuses ends too: it is an error where it is settled.
+        A group whose rewards the curriculum refuses ends too: settling it raises the error.
         """
         tasks = self._tasks
         groups = [group for group in tasks.probed if group.is_probe]

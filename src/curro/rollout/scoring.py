@@ -23,7 +23,7 @@ ScoreFunction = Callable[[int, Sequence[Rollout]], Scores | Awaitable[Scores]]
 
 
 class Scorer:
-    """Calls a scorer where it holds nothing up.
+    """Calls a scorer if it holds nothing up.
 
     Args:
         score: called with a prompt's number and its completions. An `async` function runs in the event
@@ -151,7 +151,7 @@ def read_scores(
     """A group's rewards (G,), NaN where a rollout is not scored, and their parts, (G,) each, by name.
 
     Args:
-        scores: what a scorer gave for the rollouts where `good_G` is True. Of several named rewards
+        scores: what a scorer gave for the rollouts where `good_G` is True. With several named rewards
             the sum is the reward, and a rollout is scored where every part of the sum has a number.
         weights: of the named rewards in the sum; by default 1 each. What is not named stays outside.
         prompt: its key, for messages.
@@ -173,7 +173,7 @@ def read_scores(
 
 
 def _read(scores: Any, good_G: np.ndarray, name: str, prompt: str) -> np.ndarray:
-    """Scores of the rollouts where `good_G` is True as (G,), NaN where there is none."""
+    """Scores of the rollouts where `good_G` is True as (G,), NaN if there is none."""
     count = int(good_G.sum())
     try:
         received = f"{len(scores)} scores"

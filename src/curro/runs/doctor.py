@@ -56,8 +56,8 @@ class Rollouts:
         group: int64 (R,), the number of each rollout's group.
         prompt, step: int64 (F,), the number of each group's prompt, and its training step or place.
         prompts: the prompts' texts or keys by number.
-        reward: float64 (R,), the sum of the parts; NaN where it is missing.
-        parts: the parts of the reward by name, where there are several.
+        reward: float64 (R,), the sum of the parts; NaN if it is missing.
+        parts: the parts of the reward by name, if there are several.
         tokens, advantage: float64 (R,).
         text, is_empty: int64 and bool (R,): equal for equal completions, and whether they are blank.
         mixed: the number of groups that the log made of several prompts.
@@ -113,7 +113,7 @@ Curves = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence on the log, and what to do about it; those of a lower `rank` come first."""
+    """A sentence on the log, and what to do about it; lower `rank` comes first."""
 
     words: str
     advice: str = ""

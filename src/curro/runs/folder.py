@@ -100,7 +100,7 @@ class RunFolder:
         return run
 
     def check_unused(self) -> None:
-        """Raises RunError where no run can start: the folder is not empty, or the path is a file."""
+        """Raises RunError if no run can start: the folder is not empty, or the path is a file."""
         if self.path.exists() and (
             not self.path.is_dir() or any(item.name != LOCK for item in self.path.iterdir())
         ):
@@ -157,7 +157,7 @@ class RunFolder:
             raise RunError(f"{self._config} is damaged: {error}") from error
 
     def replace_config(self, config: Mapping[str, Any]) -> None:
-        """Write down other settings, as those of a run that is extended."""
+        """Write down other settings, as for an extended run."""
         with self.locked(), replacing(self._config) as part:
             part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
 
@@ -253,7 +253,7 @@ class RunFolder:
                     file.truncate(sizes.get(name, 0))
 
     def write_table(self, table: PromptTable) -> None:
-        """Save the prompt table, its steps counted as those of the other files.
+        """Save the prompt table, its steps counted as in the other files.
 
         An interrupted save leaves the table that was there before.
         """
@@ -302,7 +302,7 @@ def is_run(path: Path) -> bool:
 def find_runs(paths: Sequence[Path]) -> list[Path]:
     """List the runs at these paths in order: a folder of runs gives its runs, and files are passed over.
 
-    A path where nothing is yet, or an empty folder, stays: its run may begin.
+    A path if nothing is yet, or an empty folder, stays: its run may begin.
 
     Raises:
         RunError: a folder that holds something else, or only files.

@@ -338,7 +338,7 @@ class RunWriter:
 def spread(rewards_G: np.ndarray, n: int) -> list[int]:
     """At most n rollouts of a group, with the lowest and the highest reward among them, in their order.
 
-    Rollouts without a reward (NaN) are taken only where there are fewer than n others.
+    Rollouts without a reward (NaN) are taken only if there are fewer than n others.
     """
     order, scored = np.argsort(rewards_G, kind="stable"), int(np.count_nonzero(~np.isnan(rewards_G)))
     ranks = np.linspace(0, scored - 1, min(n, scored)).round().astype(np.int64)

@@ -27,7 +27,7 @@ class SettingSpec:
         most: the largest.
         above: every allowed value is larger than this, and finite.
         choices: all values that are allowed.
-        parse: turns the text of the command line into the value, where that is no number and no text.
+        parse: turns the text of the command line into the value, if that is neither a number nor text.
     """
 
     help: str
@@ -111,7 +111,7 @@ MAX_SEED = 2**32 - 1
 class DeclaredSettings:
     """The settings of a run; None stands for the recipe of the lab's task, or for a default elsewhere.
 
-    The help lists them in this order: those of a panel together, and of each those that are used most first.
+    The help lists them in this order: a panel's together, the most used first.
     """
 
     data: str = setting(
@@ -434,7 +434,7 @@ def known_settings() -> dict[str, tuple[SettingSpec, Any]]:
 
 
 def flags_of(values: Mapping[str, Any]) -> list[str]:
-    """Settings as options of `curro train`, `--name=value`; those that are None are left out.
+    """Settings as options of `curro train`, `--name=value`; None is left out.
 
     Switches have no value: they are `--name` or `--no-name`.
     """

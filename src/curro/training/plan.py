@@ -45,8 +45,8 @@ class HeldOut:
     """Held-out prompts.
 
     Attributes:
-        name: of the suite or the data set, where there are several; else "".
-        prompts: those that are evaluated.
+        name: of the suite or the data set, if there are several; else "".
+        prompts: the evaluated ones.
         reward: what scores them.
         environment: what plays them, for tasks of several turns.
         is_suite: whether each prompt is a conversation of one message, which a model without a chat
@@ -229,7 +229,7 @@ def run_reward(spec: str, settings: TrainSettings, prompts: PromptSet) -> Reward
     """The reward that `spec` names, with the settings' limits, or what their environment gave.
 
     Args:
-        spec: the settings' own reward; or a benchmark suite's, where they name none.
+        spec: the settings' own reward; or a benchmark suite's, if they name none.
 
     Raises:
         ConfigError: as `resolve_reward`; or the settings name a reward beside an environment.

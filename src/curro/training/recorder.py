@@ -68,7 +68,7 @@ class Recorder(TrainerCallback):
     Attributes:
         stopping: set to have the run end after the step, with a checkpoint.
         step: the last finished one.
-        has_begun: the run's state is loaded, so the prompt table is of the same rows as the folder's lines.
+        has_begun: the run's state is loaded, so the prompt table has the rows of the folder's lines.
         between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
 
     Args:
@@ -124,7 +124,7 @@ class Recorder(TrainerCallback):
 
     @property
     def rollouts(self) -> int:
-        """How many rollouts there were, with those of rejected groups."""
+        """How many rollouts there were, with rejected groups'."""
         return self.writer.rollouts
 
     def resume(self, step: int) -> None:

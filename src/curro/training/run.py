@@ -93,7 +93,7 @@ CISPO_CEILING = 5.0
 
 
 def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: list[float]) -> GRPOConfig:
-    """TRL's settings: GRPO without a reference model, on the GPU in bfloat16 where there is one.
+    """TRL's settings: GRPO without a reference model, on the GPU in bfloat16 if there is one.
 
     Args:
         settings: complete.

@@ -149,7 +149,7 @@ class TrainSettings(DeclaredSettings):
         return done
 
     def check_model(self) -> None:
-        """Raises ConfigError where no model is named and the data has none of its own."""
+        """Raises ConfigError if no model is named and the data has none of its own."""
         if self.model is None and self.family is None:
             raise ConfigError(f"name a model for {self.data}: --model with a folder, a hub id or lab:NAME")
 
@@ -172,7 +172,7 @@ class TrainSettings(DeclaredSettings):
             source: where the values come from, for messages.
 
         Raises:
-            ConfigError: a name that is no setting, or a value that no run could use.
+            ConfigError: an unknown name, or a value that no run could use.
         """
         names = known_settings()
         for name in values:

@@ -123,7 +123,7 @@ def train_on_answers(
 ) -> Path:
     """Train the model to write each prompt's worked answer, and save it with its tokenizer.
 
-    The loss is of the answers' tokens alone, and of the end of sequence after them. Texts are trained on as
+    The loss covers the answers' tokens alone, and the end of sequence after them. Texts are trained on as
     they stand; of messages the answer is the assistant's, in the model's chat template.
 
     Args:

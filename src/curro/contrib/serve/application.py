@@ -156,7 +156,7 @@ class Service:
 
 
 def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a question, those of tickets, rewards, advantages and weights as arrays.
+    """The fields of a question; tickets, rewards, advantages and weights are arrays.
 
     Rewards may have `null` for a rollout that was not scored, and groups of different size, whose `sizes` are
     added.

@@ -43,7 +43,7 @@ def serve(
     Args:
         curriculum: the curriculum before its first step.
         folder: of the service: state, token, checkpoints.
-        port: on the loopback interface; 0 takes a free one. Nobody outside this machine reaches it.
+        port: on the loopback interface; 0 takes a free one. Only this machine reaches it.
         path: of a socket in the file system, in place of a port.
         say: called with the address once requests are answered.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
@@ -140,7 +140,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class CurriculumServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Answers each connection in a thread; whoever holds connections open keeps nobody out.
+    """Answers each connection in a thread; open connections keep no other client out.
 
     Args:
         listening: a socket that listens.

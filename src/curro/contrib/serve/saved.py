@@ -148,7 +148,7 @@ class SavedCurriculum:
         return verdict
 
     def drop(self, tickets: np.ndarray) -> None:
-        """`Curriculum.drop`; those of an earlier start were dropped when this one began."""
+        """`Curriculum.drop`; tickets of an earlier start were dropped when this one began."""
         with self._lock:
             own = self._own(tickets[self._is_known(tickets)])
             self.curriculum.drop(own)

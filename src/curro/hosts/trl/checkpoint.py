@@ -111,7 +111,7 @@ def check_state(checkpoint: Path) -> None:
     """Read the trainer's state as transformers does, which trusts what the file holds.
 
     Raises:
-        CheckpointError: it is no such state, or lacks what resuming needs.
+        CheckpointError: it is not such a state, or lacks what resuming needs.
     """
     with reading(checkpoint):
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))

@@ -94,7 +94,7 @@ def rows_of(dataset: Dataset, *, is_played: bool) -> DatasetRows:
 def reward_names(reward_funcs: Any, environment_factory: Any) -> list[str] | None:
     """The names that TRL will give reward functions, before it has built its trainer.
 
-    None where they are not known before: an environment's own reward has its class' name.
+    None if they are not known before: an environment's own reward has its class' name.
     """
     if environment_factory is not None:
         return None

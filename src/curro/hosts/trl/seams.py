@@ -105,7 +105,7 @@ def single_completions(trainer: Any) -> Iterator[list[int]]:
     TRL takes their number as the argument `num_generations` from 1.14 on, and before that from attributes.
 
     Yields:
-        the argument, where there is one.
+        the argument, if there is one.
     """
     names = ("num_generations", "num_generations_eval")
     usual = {name: getattr(trainer, name) for name in names}

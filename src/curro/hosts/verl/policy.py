@@ -22,7 +22,7 @@ class VerlRows(DatasetRows):
     """A data set of verl.
 
     Row i is what `dataset[i]` gives: the rows of all files, one after the other, as verl has filtered them.
-    verl's own `index` is that of a file and 0 where there is none, so it names no prompt.
+    verl's own `index` is that of a file and 0 if there is none, so it names no prompt.
 
     Args:
         dataset: verl's `RLHFDataset`, or another map-style data set; `prompt_key` is verl's.
@@ -66,7 +66,7 @@ class Serving:
 
     @classmethod
     def of(cls, client: Any, tokenizer: Any, config: Any) -> Serving:
-        """The servers as verl is configured: temperature, top-p and top-k are those of the rollouts."""
+        """The servers as verl is configured: temperature, top-p and top-k are the rollouts'."""
         rollout = config.actor_rollout_ref.rollout
         sampling = {name: rollout[name] for name in ("temperature", "top_p", "top_k")}
         template = dict(config.data.get("apply_chat_template_kwargs", None) or {})

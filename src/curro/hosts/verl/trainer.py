@@ -392,7 +392,7 @@ class CurriculumTrainerColocateAsync(CurriculumTrainer, PPOTrainerColocateAsync)
 class CurriculumTrainerSeparateAsync(CurriculumTrainer, PPOTrainerSeparateAsync):
     """verl's mode "separate_async" with a curriculum: `trainer.v1.trainer_mode=curro_separate_async`.
 
-    A step is `parameter_sync_step` updates on a part of its batch each; the fill is of the whole batch.
+    A step is `parameter_sync_step` updates on a part of its batch each; the fill covers the whole batch.
     """
 
     mode = "separate_async"

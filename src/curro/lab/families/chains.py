@@ -76,7 +76,7 @@ class ChainsJudge(Chains, JudgingFamily):
 
 
 class ChainsCalibrated(ChainsJudge):
-    """The problems of `chains_judge`; judgments are of learners of five skills, with 0 to 9 exemplars.
+    """The problems of `chains_judge`; judgments rate learners of five skills, with 0 to 9 exemplars.
 
     A judgment without exemplars can only say what is so in the mean over the skills.
     """

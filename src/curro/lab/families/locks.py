@@ -35,7 +35,7 @@ class Lock:
 
     A turn takes the dial from digit d to MAPS[letter][d], where `letter` is the one it shows. A wrong turn
     is not told: the dial stands where it was turned to, and the letter it then shows is another. The lock
-    is open after as many turns as it has letters, if all were right. What is no turn ends the episode.
+    is open after as many turns as it has letters, if all were right. Any other text ends the episode.
     """
 
     def __init__(self, dial: int, letter: str, panels: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Knapsack: rollouts go where they are most likely to make a gradient that teaches something new."""
+"""Knapsack: rollouts go to the prompts most likely to make a gradient that teaches something new."""
 
 from __future__ import annotations
 

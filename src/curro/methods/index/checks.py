@@ -12,7 +12,7 @@ MAX_SIZE = 2**31 - 64
 
 
 def _first_outside(values: NDArray[Any], low: float, high: float) -> int:
-    """Position of the first value not in [low, high], NaN included; -1 where there is none."""
+    """Position of the first value not in [low, high], NaN included; -1 if there is none."""
     outside = ~((values >= low) & (values <= high))
     return int(outside.argmax()) if outside.any() else -1
 

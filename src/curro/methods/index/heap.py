@@ -51,7 +51,7 @@ class MaxHeap:
         return heap
 
     def push(self, ids: ArrayLike, priorities: ArrayLike) -> None:
-        """Add ids, or give those present a new priority. Of an id that is repeated the last one counts.
+        """Add ids, or give those present a new priority. The last of repeated ids counts.
 
         `priorities` is one number for each id, or one for all: any finite number, or +inf. NaN and -inf
         are refused with a ValueError that names the id, and nothing is pushed.
@@ -112,7 +112,7 @@ class MaxHeap:
         """Arrays and integers from which `load_state_dict` restores the heap exactly; copies, not views.
 
         `ids` (int32, ascending) and their `priorities`, and `pushes` (uint32, one for each id of the
-        heap's size, or none where nothing was ever pushed).
+        heap's size, or none if nothing was ever pushed).
         """
         ids, pushes = self.ids(), self._by_id[:, 1]
         return {

@@ -43,7 +43,7 @@ def _set(record, by_id, s, key, item):  # type: ignore[no-untyped-def]
 
 @part
 def _settle(record, by_id, s, count, key, item):  # type: ignore[no-untyped-def]
-    """Put a record into slot s of `count`, or above it or below it where it belongs."""
+    """Put a record into slot s of `count`, or above it or below it, at its place."""
     while s > 1 and _above(key, item, record[s >> 1, 0], record[s >> 1, 1]):
         _set(record, by_id, s, record[s >> 1, 0], record[s >> 1, 1])
         s >>= 1

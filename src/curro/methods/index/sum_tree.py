@@ -48,7 +48,7 @@ class SumTree:
         return tree
 
     def update(self, ids: ArrayLike, weights: ArrayLike) -> None:
-        """Set the weight of each id. Of an id that is repeated the last one counts.
+        """Set the weight of each id. The last of repeated ids counts.
 
         `weights` is one finite number >= 0 for each id, or one for all. NaN, infinities and negative
         weights are refused with a ValueError that names the id, and nothing changes.

@@ -42,7 +42,7 @@ class FadedPosterior:
     expected variance.
     All numbers are success rates: a reward of complete failure is 0, of complete success 1.
 
-    Nothing is tuned per data set. The prior's moments are those of about the last 512 visits, each weighed by
+    Nothing is tuned per data set. The prior's moments come from about the last 512 visits, each weighed by
     k / (k + n), the share that the prior had in the prediction: a first visit counts fully, a visit of a
     well-known prompt hardly at all. So the prior follows the policy even when no prompt is new, and prompts
     that were put aside long ago are not judged by what the untrained policy could do. A group of one rollout
@@ -53,7 +53,7 @@ class FadedPosterior:
     ones the evidence is kept; where the policy has moved on it fades, and a prompt that was never solved
     becomes like any unknown prompt again.
 
-    `observe` only keeps groups, and `learn` takes in those that came since its last call (`UnlearnedGroups`).
+    `observe` only keeps groups, and `learn` takes in new ones since its last call (`UnlearnedGroups`).
 
     Args:
         half_life: H in training steps, above 0; None: learnt.
@@ -102,7 +102,7 @@ class FadedPosterior:
         """What is believed of prompts (P,) at this step, float64 (4, P).
 
         The rows are the concentration K, the mean M, the variance T of one reward, and the share of the
-        prompt's evidence that still counts, 0 where there is none.
+        prompt's evidence that still counts, 0 if there is none.
         """
         age = (step - self.table["last_step"][prompts]).astype(np.float64)
         prior, mixed = prior_rows(*self.prior_of(prompts)), np.empty((4, len(prompts)))
@@ -121,7 +121,7 @@ class FadedPosterior:
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
         really vary (all of it for 0/1 rewards). In squared reward ranges.
 
-        Returns also the share (P,) of the prompt's evidence that still counts, 0 where there is none.
+        Returns also the share (P,) of the prompt's evidence that still counts, 0 if there is none.
         """
         p, rate, variance, kept = self._draw(prompts, step, rng)
         return p * (1 - p) * variance / (rate * (1 - rate)), kept
@@ -279,7 +279,7 @@ def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: 
     """`mixture` of each prompt, the first three rows of `mixed`, for evidence that has faded for `age`.
 
     The rows of `prior` are mu, t and k, in one column for all prompts or one for each. The fourth row of
-    `mixed` is the share of the evidence that is left, 0 where there was none.
+    `mixed` is the share of the evidence that is left, 0 if there was none.
     """
     # the waits for memory overlap where nothing is computed between them
     for a in range(prompts.size):

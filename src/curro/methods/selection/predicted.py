@@ -1,4 +1,4 @@
-"""Selection by prediction: of many random candidates, those that promise the most.
+"""Selection by prediction: choose the most promising of many random candidates.
 
 `Predicted` is the one selection for every predictor: it draws m B random candidates for a batch of B prompts,
 asks the predictor about them, and takes the best B. The methods `frontier`, `posterior`, `pcl` and `metis`
@@ -194,7 +194,7 @@ def frontier(
     known: str | None = None,
     exploration: float | None = None,
 ) -> Predicted:
-    """Of many random candidates, the prompts of highest p(1-p), predicted from outcomes and from their text.
+    """Choose the candidates of highest p(1-p), predicted from outcomes and texts.
 
     Source: curro's own.
 
@@ -224,7 +224,7 @@ def posterior(
     known: str | None = None,
     exploration: float | None = None,
 ) -> Predicted:
-    """Of many random candidates, the prompts whose success rate, drawn from a posterior, is nearest to 1/2.
+    """Choose the candidates whose success rate, drawn from a posterior, is nearest to 1/2.
 
     Source: "Model Predictive Prompt Selection" (arXiv 2507.04632).
 
@@ -240,7 +240,7 @@ def posterior(
 
 
 def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) -> Predicted:
-    """Of many random candidates, the prompts whose success rate a value model predicts nearest to 1/2.
+    """Choose the candidates whose success rate a value model predicts nearest to 1/2.
 
     Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
@@ -267,7 +267,7 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
 
 
 def metis(*, candidates: int = 8, exploration: float | None = 0.0, **options: Any) -> Predicted:
-    """Of many random candidates, the prompts whose rewards the policy itself expects to vary most.
+    """Choose the candidates whose rewards the policy itself expects to vary most.
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
 
@@ -276,6 +276,6 @@ def metis(*, candidates: int = 8, exploration: float | None = 0.0, **options: An
     Args:
         candidates: m, 8 in table 5.
         exploration: as in `Predicted`; the default is the paper's, and `none` adapts it.
-        options: those of `curro.methods.prediction.metis.Metis`.
+        options: see `curro.methods.prediction.metis.Metis`.
     """
     return Predicted(predictor={"name": "metis", **options}, candidates=candidates, exploration=exploration)

@@ -37,8 +37,8 @@ class SelfEvolvingCurriculum(Selection):
     Outcomes count from the next step on, whenever in a step they come.
 
     Args:
-        column: of the data set: a category a value, or `categories` parts of about equal size where it has
-            more values than that and all are numbers (pass rates). None: the prompts' sources, where there
+        column: of the data set: a category a value, or `categories` parts of about equal size if it has
+            more values than that and all are numbers (pass rates). None: the prompts' sources, if there
             are several; else the data set is cut, in its own order, into `categories` parts of equal size.
             A warning says so where the data set has rows.
         categories: of table 5, in 1..1000.
@@ -104,7 +104,7 @@ class SelfEvolvingCurriculum(Selection):
         return names, category_N
 
     def _cut(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
-        """Parts of equal size in the order of the rows, with a warning where there are rows."""
+        """Parts of equal size in the order of the rows, with a warning if there are rows."""
         count = min(self.categories, table.size)
         if table.rows is not None:
             warnings.warn(

@@ -14,7 +14,7 @@ from curro.reward.sandbox.limits import MIB, Limits
 
 
 def readable(packages: bool) -> list[str]:
-    """The interpreter, its library and those of the system; other packages only where they are asked for."""
+    """The interpreter, its library and the system's; other packages only if they are asked for."""
     prefixes = [sys.base_prefix, *([sys.prefix] if packages else [])]
     # not all of a prefix: that of conda's base holds the other environments
     parts = [f"{prefix}/{part}" for prefix in prefixes for part in ("bin", "lib", "lib64")]
@@ -34,7 +34,7 @@ def _glob(base: str, name: str) -> list[Path]:
 
 
 def why_not() -> str:
-    """Why bubblewrap does not work; "" where it does."""
+    """Why bubblewrap does not work; "" if it does."""
     if shutil.which("bwrap") is None:
         return "it is not installed (apt install bubblewrap)"
     command = [

@@ -38,10 +38,10 @@ def run_asserts(
     objects can be called, iterated, indexed, combined with each other, asked for public attributes and given
     back. Containers that the program changes in place change for the tests too, and it can call functions of
     the tests that it is given. A test that gives it anything else has no verdict: None. Names of `setup` and
-    of Python's own functions and modules are the program's only where they are what is tested.
+    of Python's own functions and modules are the program's only if they are what is tested.
 
     Args:
-        tests: each passes where it raises nothing; they share their names and `limits.seconds`.
+        tests: each passes if it raises nothing; they share their names and `limits.seconds`.
         setup: executed before the tests, in their process.
         function: the name of the function that is tested, where it is known; else it is read from the tests.
             `_function(NAME)` is the program's function of that name in tests too.
@@ -101,7 +101,7 @@ def run_unittests(
     *,
     packages: bool = False,
 ) -> list[bool]:
-    """Which of the test cases of the module `unittest` pass; empty where none ran, or they took too long.
+    """Which of the test cases of the module `unittest` pass; empty if none ran, or they took too long.
 
     Program and tests are one module in one confined process, as BigCodeBench's authors execute them, in an
     empty folder. So a program that is written to cheat can pass: measure with such tests, and do not train on

@@ -88,7 +88,7 @@ def same(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_check(module: str) -> Callable[..., Any]:
-    """Load the function `check` of a module, call its `warm` where it has one, and silence this process."""
+    """Load the function `check` of a module, call its `warm` if it has one, and silence this process."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")

@@ -63,7 +63,7 @@ class WorkerLost(Exception):
     """A call has no result because its process exhausted a limit or ended; the text says why.
 
     Args:
-        from_outside: whether the clock's limit was reached, which a busy machine reaches too, or somebody
+        from_outside: whether the clock's limit was reached, which a busy machine reaches too, or something
             else killed the process, as the kernel does when memory runs out.
     """
 

@@ -121,7 +121,7 @@ def multiplies_bfloat16() -> bool:
     """Whether products in bfloat16 take less time here than in float32.
 
     They do on GPUs, and on processors with instructions for them. torch can tell which processors of the x86
-    family have such instructions; those of other families are taken to have them.
+    family have such instructions; other families are taken to have them.
     """
     import torch
 
@@ -141,7 +141,7 @@ def precision_warning(precision: str | None) -> str | None:
 
 
 def local_model(name: str, *, threads: int) -> tuple[Any, Any]:
-    """The model of that name, as of `load_model`, on a GPU where there is one."""
+    """The model of that name, as of `load_model`, on a GPU if there is one."""
     import torch
 
     compute_with(threads)

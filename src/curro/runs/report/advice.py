@@ -66,7 +66,7 @@ class Assessment:
 
 
 def advise(history: History) -> list[Advice]:
-    """Apply all rules; empty where nothing is wrong."""
+    """Apply all rules; empty if nothing is wrong."""
     return [advice for rule in RULES if (advice := rule(history)) is not None]
 
 
@@ -264,7 +264,7 @@ RULES: tuple[Callable[[History], Advice | None], ...] = (
 
 
 def _recent(history: History) -> np.ndarray | None:
-    """The rows of the last groups; None where there are too few."""
+    """The rows of the last groups; None if there are too few."""
     count = len(history.groups.prompt)
     return None if count < LEAST else np.arange(max(count - RECENT, 0), count)
 

@@ -27,7 +27,7 @@ class Ranked:
         text: the beginning of the prompt; its key where the run does not know the text.
         visits: the number of its finished groups.
         rate, last_step: the success rate and the training step of its latest group.
-        best, best_step: those of its best group.
+        best, best_step: its best group's.
     """
 
     number: int
@@ -118,7 +118,7 @@ class KeptRollout:
 
     @property
     def facts(self) -> str:
-        """Its reward, and where they are known its length and whether it was cut."""
+        """Its reward, and if they are known its length and whether it was cut."""
         parts = ["no reward" if self.reward is None else f"reward {self.reward:g}"]
         parts += [] if self.tokens is None else [f"{self.tokens} tokens"]
         return ", ".join([*parts, *["cut at the limit"] * self.is_cut])
@@ -153,9 +153,9 @@ class PromptHistory:
 
     Attributes:
         number, key: the prompt's.
-        source: empty where it has none.
+        source: empty if it has none.
         title: the beginning of the prompt; its key where the run does not know the text.
-        text: the prompt as the model read it, from the kept rollouts; empty where none were kept.
+        text: the prompt as the model read it, from the kept rollouts; empty if none were kept.
         count: the number of all visits.
     """
 

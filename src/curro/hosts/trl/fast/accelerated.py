@@ -210,7 +210,7 @@ def describe_ratio(
 ) -> dict[str, float]:
     """TRL's metrics of the ratio of training's probabilities to sampling's, over all processes.
 
-    Before an update the two are of the same weights, and differ by rounding alone.
+    Before an update both come from the same weights, and differ by rounding alone.
 
     Args:
         trained_log_probs: (B, T), of the sampled tokens, as the loss has computed them.

@@ -320,7 +320,7 @@ SPECIALS: dict[str, Callable[..., Any]] = {
 
 
 class ProgramError(Exception):
-    """What the program raised, where it is no built-in exception and has no class here."""
+    """What the program raised, if it is not built in and has no class here."""
 
 
 class NotCarried(TypeError):
