@@ -60,7 +60,8 @@ lint: .venv/dev
 
 docs: .venv/dev
 	mkdir -p build
-	$(BIN)/python -m curro.cli.reference build/options.md
+	printf 'from curro.cli import COMMANDS, make_app\napp = make_app(COMMANDS)\n' > build/command_line.py
+	$(BIN)/typer build/command_line.py utils docs --name curro --title Options --output build/options.md
 	mv build/options.md docs/options.md  # whole at once: other targets read the pages meanwhile
 	$(BIN)/zensical build --clean --strict
 

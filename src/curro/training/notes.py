@@ -12,7 +12,6 @@ from curro.core.errors import ConfigError
 from curro.rollout.engines.models import precision_warning
 from curro.rollout.engines.plain_generation import prompt_ids
 from curro.rollout.sampling import beside_training
-from curro.training.evaluation.expectations import visits_warning
 from curro.training.plan import Plan
 
 LEAST_LORA_RATE = 1e-5
@@ -27,13 +26,6 @@ def notes(plan: Plan) -> list[str]:
     """
     settings, curriculum = plan.settings, plan.curriculum
     sentences = [*plan.reward.notes, *plan.prompts.notes, precision_warning(settings.precision)]
-    if curriculum.selection.needs_second_visits:
-        sentences.append(
-            visits_warning(
-                curriculum.config["selection"]["name"], settings.rollouts, settings.rollouts_per_prompt or 1,
-                curriculum.table.size,
-            )
-        )  # fmt: skip
     sentences += plan.overlaps()
     if curriculum.signal_parts and settings.signal is None:
         sentences.append(describe_signal(curriculum.signal_parts))

@@ -399,8 +399,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         Where the curriculum refuses the rewards, the tickets are dropped.
 
         Args:
-            rewards: (rollouts, functions), of all processes.
-            completions: likewise, group after group.
+            rewards, completions: (rollouts, functions) and (rollouts,) of all processes, group after group.
         """
         feedback = self.feedback(draw.tickets, rewards, draw.rollouts)
         verdict = self.main_process.decide(lambda: self._judge(draw, feedback, completions))
@@ -434,10 +433,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         sizes_P: np.ndarray,
         advantages: Sequence[float],
     ) -> list[float]:
-        """Put the curriculum's credit into a batch, or multiply TRL's own advantages by it.
+        """Put the curriculum's credit into this process's output, or multiply TRL's own advantages by it.
 
         Args:
-            output: TRL's, of this process's rows.
             verdicts, sizes_P: verdicts on the P groups of the batch, and the rows of each.
             advantages: TRL's own, of all rows.
 
@@ -554,10 +552,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     # ------------------------------ checkpoints ------------------------------
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; at the end the run folder gets the prompt table, and a line says where the folder is.
+        """TRL's; True resumes from the last checkpoint that was saved whole.
 
-        Args:
-            resume_from_checkpoint: True resumes from the last checkpoint that was saved whole.
+        At the end the run folder gets the prompt table, and a line says where the folder is.
         """
         output_dir = Path(cast(str, self.args.output_dir))
         is_main = self.accelerator.is_main_process
