@@ -49,6 +49,12 @@ fast: .venv/core
 test: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# whole runs from seeds, with faults, kills and resumes; SEEDS=0-1000000 takes a range
+.PHONY: simulate
+SEEDS ?= 0-2000
+simulate: .venv/dev
+	$(BIN)/python -m tests.simulation $(SEEDS)
+
 # programs that a model wrote, in bubblewrap (Debian's package of that name) and under Landlock (Linux 6.2)
 sandbox: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) tests/reward/sandbox tests/training/evaluation/sandbox
@@ -60,7 +66,8 @@ lint: .venv/dev
 
 docs: .venv/dev
 	mkdir -p build
-	$(BIN)/python -m curro.cli.reference build/options.md
+	printf 'from curro.cli import COMMANDS, make_app\napp = make_app(COMMANDS)\n' > build/command_line.py
+	$(BIN)/typer build/command_line.py utils docs --name curro --title Options --output build/options.md
 	mv build/options.md docs/options.md  # whole at once: other targets read the pages meanwhile
 	$(BIN)/zensical build --clean --strict
 

@@ -47,7 +47,7 @@ TYPOS = [
     (f"{OWN} --prompt-column problem", "no prompt column 'problem'"),
     (f"{OWN} --signal acc", "--signal acc: the reward has no such part; it has: "),
     ("train --lr 1e-4", "no such option: --lr (Possible options: --learning-rate, --lora-rank) (see"),
-    ("train Rows.jsonl", "Rows.jsonl stands without an option: write its option before it, as in --data"),
+    ("train Rows.jsonl", "unexpected extra argument"),
     ("train --reward maths", "did you mean 'math'?"),
     ("train --reward rewards.py", "names a file and no function: write rewards.py:FUNCTION"),
     ("train --out /proc/x", "/proc/x cannot be used (No such file or directory): choose a folder in"),

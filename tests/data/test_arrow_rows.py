@@ -6,12 +6,10 @@ import json
 from datetime import date
 from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from curro import Curriculum
 from curro.core.identity import DatasetRows
 from curro.data import DataError, PromptSet, load_prompts
 from curro.data.arrow_rows import ArrowRows
@@ -59,15 +57,6 @@ def test_the_same_rows_keys_and_fingerprint(tmp_path, name):
     columns = ["prompt", "answer", "key", "prompt_id"]
     assert ours.select_columns(columns).to_list() == theirs.select_columns(columns).to_list()
     assert DatasetRows(ours).fingerprint == DatasetRows(theirs).fingerprint == plain.fingerprint
-
-
-def test_named_columns_and_a_limit(tmp_path):
-    rows = [{"text": f"t{i}", "gold": {"value": i}, "id": f"id{i}"} for i in range(6)]
-    columns = {"prompt_column": "text", "answer_column": "gold.value", "key_column": "id", "limit": 4}
-    lazy, plain = both(tmp_path, rows, **columns)
-    assert list(lazy.keys) == plain.keys == ["id0", "id1", "id2", "id3"]
-    assert lazy[3]["answer"] == plain[3]["answer"] == "3"
-    assert lazy.fingerprint == plain.fingerprint
 
 
 def test_several_files_are_one_data_set(tmp_path):
@@ -137,16 +126,3 @@ def test_a_column_can_be_added(tmp_path):
         assert more.fingerprint == prompts.fingerprint
         assert "known" in more.columns
     assert [row["level"] for row in lazy.with_column("level", range(9))] == list(range(9))
-
-
-@pytest.mark.parametrize("selection", ["frontier", "sec:column=level", "adcl:column=rate", "uniform"])
-def test_methods_see_the_same(tmp_path, selection):
-    draws = []
-    for prompts in both(tmp_path, [{**row, "rate": i / 9} for i, row in enumerate(PLAIN)]):
-        curriculum = Curriculum(selection, prompts, seed=1)
-        for step in range(3):
-            draw = curriculum.select(3, step=step)
-            curriculum.observe(draw.tickets, np.eye(3))
-        draws.append(draw.prompts.tolist())
-        assert curriculum.table.to_arrow()["key"].to_pylist() == list(prompts.keys)
-    assert draws[0] == draws[1]

@@ -371,6 +371,10 @@ WRONG["no answer"] = [
 
 FORMS: dict[str, tuple[list[str], list[str]]] = {
     "18": (["eighteen", r"\boxed{\text{eighteen}}", "The answer is eighteen."], ["eighty", "eight"]),
+    "-7": (["negative seven", "minus seven"], ["seven"]),
+    "3k": ([r"\boxed{k+2k}"], [r"\boxed{3000}"]),
+    "0.001": (["0,001"], ["1,001"]),
+    "7": (["She can buy at most 7 apples.", "He needs at least 7."], ["The answer isn't 7."]),
     "123": (["one hundred and twenty-three", "one hundred twenty-three"], ["one hundred", "twenty-three"]),
     "2.5": (["two and a half", r"\boxed{2,5}", r"\boxed{2½}"], ["two", r"\boxed{2, 5}", r"\boxed{25}"]),
     "75%": (["seventy-five percent", r"\boxed{\frac34}"], [r"\boxed{7.5}", r"\boxed{7500\%}"]),

@@ -15,7 +15,7 @@ Run = Annotated[
     Path,
     typer.Argument(
         help="The run's folder: of curro train, the output_dir of a TRL script, one of its checkpoints, or "
-        "the default_local_dir of a verl run; or a folder that holds such folders."
+        "the default_local_dir of a verl run."
     ),
 ]
 
@@ -39,10 +39,7 @@ def inspect(
     """
     from curro.runs.report import inspect_prompt, inspect_run
 
-    runs = find_runs([run]) if run.is_dir() else [run]
-    if len(runs) > 1:
-        raise ConfigError(f"{run} holds {len(runs)} runs: name one of them, such as {runs[0]}")
-    folder, console = RunFolder.open(runs[0]), plain_console()
+    folder, console = _only_run(run), plain_console()
     if prompt is not None:
         inspect_prompt(folder, prompt, rows, console)
     else:
@@ -56,14 +53,18 @@ def report(
     """Write a run's page: figures, advice, prompts and rollouts.
 
     It is the page of curro watch as one file that needs no network and no scripts. `curro train` writes it at
-    its end. For a folder of several runs, writes the page of each, and one that compares them.
+    its end.
     """
-    runs = find_runs([run]) if run.is_dir() else [run]
-    from curro.runs.report.page import write_report, write_reports
+    from curro.runs.report.page import write_report
 
+    plain_console().print(str(write_report(_only_run(run), out)))
+
+
+def _only_run(path: Path) -> RunFolder:
+    runs = find_runs([path]) if path.is_dir() else [path]
     if len(runs) > 1:
-        pages = write_reports(runs, out or run / "report.html")
-    else:
-        pages = [write_report(RunFolder.open(runs[0]), out)]
-    for page in pages:
-        plain_console().print(str(page))
+        raise ConfigError(
+            f"{path} holds {len(runs)} runs: name one of them, such as {runs[0]}, or see all of them with "
+            f"curro compare {path}"
+        )
+    return RunFolder.open(runs[0])

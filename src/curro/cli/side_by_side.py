@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.progress import Progress, TaskID
 
-from curro.cli.terminal import describe, room_beside
+from curro.cli.terminal import describe
 from curro.core.errors import ConfigError, CurroError, RunError
 from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
@@ -89,8 +89,7 @@ class TrainingRun:
             line = folder.latest()
             if line:
                 total = folder.settings["rollouts"]
-                latest = describe(line, room_beside(bar.console, self.title, total))
-                bar.update(self.task, completed=line["rollouts"], total=total, latest=latest)
+                bar.update(self.task, completed=line["rollouts"], total=total, latest=describe(line))
 
     def last_words(self) -> str:
         """Why it failed, and where to read more."""

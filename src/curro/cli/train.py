@@ -21,7 +21,6 @@ from curro.cli.terminal import (
     plain_console,
     progress_bar,
     quiet,
-    room_beside,
 )
 from curro.core.errors import ConfigError
 from curro.core.files import check_writable, refuse_links
@@ -117,8 +116,7 @@ def train(
         task = bar.add_task("training", total=settings.rollouts, completed=reached, latest="")
 
         def on_step(line: dict[str, Any]) -> None:
-            room = room_beside(console, "training", settings.rollouts)
-            bar.update(task, completed=line["rollouts"], latest=describe(line, room))
+            bar.update(task, completed=line["rollouts"], latest=describe(line))
             scores = accuracy(line)
             if scores is not None:
                 console.print(scores)
@@ -184,6 +182,5 @@ def _config(planned: Plan) -> dict[str, Any]:
         "command": sys.argv[1:],
         **_settings_of(planned.settings),
         "curriculum": planned.curriculum.config,
-        "held_out": {part.name: len(part.prompts) for part in planned.held_out},
         "versions": {name: version(name) for name in packages},
     }

@@ -105,7 +105,7 @@ def _readable(found: Sequence[str], text: str, gold: str) -> str:
 
 
 _WHOLE = (
-    *(quantities.number, quantities.clock_time, quantities.ratio, quantities.numeral),
+    *(quantities.number, quantities.date, quantities.clock_time, quantities.ratio, quantities.numeral),
     notation.assignments,
 )
 """What reads an answer as a whole, so that no part of it is taken for the answer."""
@@ -116,7 +116,7 @@ def partly_read(golds: Sequence[str]) -> list[str | None]:
     parts: list[str | None] = []
     jobs: dict[int, Job] = {}
     for i, gold in enumerate(golds):
-        is_whole = any(read(gold) for read in (*_WHOLE, quantities.date)) or _is_wordy(gold)
+        is_whole = any(read(gold) for read in _WHOLE) or _is_wordy(gold)
         is_whole = is_whole or _ATOMS.fullmatch(notation.words(gold)) is not None
         if is_whole or choices.choice_of(gold, {}) is not None or len(gold) > notation.LONGEST:
             parts.append(None)
@@ -145,7 +145,7 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
         return 0.0
     expected = quantities.number(gold)
     if _is_wordy(gold) and not expected:
-        begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said)
+        begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said.replace("*", ""))
         return float(begins is not None or notation.ends_with(answer, gold))
     dates = quantities.date(gold), quantities.date(answer)
     if dates[0]:
@@ -175,7 +175,7 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
     ratios = quantities.ratio(gold), quantities.ratio(answer)
     if ratios[0] and (ratios[1] or len(ratios[0]) > 2):
         return float(ratios[0] == ratios[1])
-    value = quantities.number(answer, has_comma=expected is not None and expected.figures > 0)
+    value = quantities.number(answer, like=expected)
     if expected and value:
         return float(quantities.same_numbers(expected, value, asks_percent=asks_percent))
     if expected and (value is None and (_OTHER_THAN.search(answer[-200:]) or _BOUND.match(answer))):
@@ -194,13 +194,14 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
     return notation.expression(gold), notation.expression(answer)
 
 
-_OTHER_THAN = re.compile(
-    r"(?:\bnot|n't|\bcannot|\bat (?:least|most)|\b(?:more|less|fewer) than)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z",
+_OTHER_THAN = re.compile(r"(?:\bnot|n't|\bcannot)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z", re.IGNORECASE)
+"""Says that a number is not the answer."""
+
+_BOUND = re.compile(
+    r"\s*(?:\\[lg](?:eq?|t)|<(?!<)|>(?!>)|[\u2264\u2265])"
+    r"|\s*(?:\\text\{\s*)?(?:at (?:least|most)|(?:more|less) than)",
     re.IGNORECASE,
 )
-"""Says that a number is not the answer, or only a bound."""
-
-_BOUND = re.compile(r"\s*(?:\\[lg](?:eq?|t)|<(?!<)|>(?!>)|[\u2264\u2265])")
 
 _ATOMS = re.compile(r"(?=.*[A-Z])[A-Za-z0-9()]+")
 

@@ -226,7 +226,7 @@ _FORMULA = re.compile(
 )
 _PROSE = re.compile(r"(?<![A-Za-z\\])(?!(?:and|or)\b)[A-Za-z]{2,}(?![A-Za-z({])")
 _TERM = re.compile(
-    r"[\d.,:+\-*/^()=%\\{}$_<>!|\[\]]*(?:(?:\\[A-Za-z]+|sqrt|inf|mod|sin|cos|tan|log|ln|exp|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))[\d.,:+\-*/^()=%{}$_<>!|\[\]]*)*\Z"
+    r"[\d.,:+\-*/^()=%\\{}$_<>!|\[\]]*(?:(?:\\[A-Za-z]+|sqrt|pi|inf|mod|sin|cos|tan|log|ln|exp|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))[\d.,:+\-*/^()=%{}$_<>!|\[\]]*)*\Z"
 )
 _BEGINS = re.compile(r"[\d.(\[{|+\-$\\]|[A-Za-z]\s*[\^=+\-*/<>_(]|ln|log|sin|cos|tan|exp")
 
@@ -236,7 +236,8 @@ _CJK = re.compile(r"[\u3001\u3002\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
 def last_expression(text: str) -> str | None:
     """The last formula or number in prose: what stands between the last dollars, or the last run of terms."""
-    text = _CJK.sub(" 。 ", STYLED.sub(r" \1 ", as_latex(text[-LONGEST:])))
+    text = re.sub("[和与或]", " and ", STYLED.sub(r" \1 ", as_latex(text[-LONGEST:])))
+    text = _CJK.sub(" 。 ", text)
     formulas: list[str] = []
     begin = end = len(text)
     for match in reversed([match for match in _FORMULA.finditer(text) if _is_formula(match)]):
@@ -278,7 +279,7 @@ def _run(line: str) -> str | None:
             if any(re.search(r"\d|\\pi|\\infty|\\frac|\\sqrt", part) for part in run):
                 break
             run.clear()
-        elif run or re.search(r"[\w]", term):
+        elif run or re.search(r"[\w)\]}]", term):
             run.insert(0, term)
     while run and not _BEGINS.match(" ".join(run)):
         run.pop(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -119,15 +119,20 @@ class Number:
     unit: str = ""
 
 
-def number(text: str, *, has_comma: bool = False) -> Number | None:
+def number(text: str, like: Number | None = None) -> Number | None:
     """The number that a text is, perhaps with a unit; None for any other text.
 
     Args:
-        has_comma: whether a comma may be the decimal point, as in 3,14.
+        like: the number that the text may be. If it is a decimal, a comma may be the decimal point, as in
+            3,14; if it is 1,000 or more, a k may be a thousand, which is a variable otherwise.
     """
     text = unwrapped(text)
     if len(text) > LONGEST:
         return None
+    negative = re.match(r"(?:negative|minus)\s+", text, re.IGNORECASE)
+    if negative:
+        size = number(text[negative.end() :], like)
+        return None if size is None else replace(size, value=-size.value)
     spelled = _SPELLED.match(text)
     if spelled:
         rest = text[spelled.end() :]
@@ -141,8 +146,10 @@ def number(text: str, *, has_comma: bool = False) -> Number | None:
         return None
     for pattern, form in _WRITTEN:
         text = pattern.sub(form, text)
-    if has_comma:
-        text = re.sub(r"\A([+-]?\d+)(?:,|\{,\})(\d{1,2}|\d{4,})\Z", r"\1.\2", text)
+    if "$" in text or (like is not None and abs(like.value) >= 1000):
+        text = re.sub(r"(?<=\d)k\b(?!/)", " thousand", text)
+    if like is not None and like.figures:
+        text = re.sub(r"\A([+-]?\d+)(?:,|\{,\})(\d{1,2}|\d{4,}|(?<=\A0,)\d+)\Z", r"\1.\2", text)
     parts = re.split(r"(?<=[A-Za-z.])\s*,?\s*(?:and\s+)?(?=\d)", STYLED.sub(r" \1 ", text))
     return _plain_number(text) or (_sum_of_measures(parts) if 1 < len(parts) < 4 else None)
 
@@ -206,7 +213,6 @@ _WRITTEN: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\A(\d{1,3})((?:\.\d{3}){2,})(?![\d.])"), lambda m: m[1] + m[2].replace(".", "")),
     (re.compile(r"\A(\d{1,2})((?:,\d{2})+,\d{3})(?![\d,])"), lambda m: m[1] + m[2].replace(",", "")),
     (re.compile(r"\A\\left\s*\(([^(),]*)\\right\s*\)\Z"), r"\1"),
-    (re.compile(r"(?<=\d)k\b(?!/)"), " thousand"),
     (re.compile(r"(?<=\d)M\b"), lambda m: " million" if "$" in m.string else m[0]),
     (re.compile(r"(?<=\d)(?:\^\s*\{?)?\s*(?:\\text\s*\{)?(?:st|nd|rd|th)\}{0,2}\Z"), ""),
 ]
@@ -404,7 +410,7 @@ _BASES = {
     "nine": "9",
 }
 _BASE = re.compile(
-    r"\(?(?P<digits>[0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?(?P<base>\d+|[a-z]+)\)?\s*\}?|\(?\s*(?:in\s+)?base\s*(?P<word>\d+|[a-z]+)\)?)"
+    r"\(?(?P<digits>(?=[A-Fa-f]*\d|[A-F]{2})[0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?(?P<base>\d+|[a-z]+)\)?\s*\}?|\(?\s*(?:in\s+)?base\s*(?P<word>\d+|[a-z]+)\)?)"
 )
 
 

@@ -133,24 +133,6 @@ class History:
         )
         return " ".join([self.method or self.name, *others])
 
-    def setting(self, name: str) -> int | None:
-        """A number of what `curro train` was told; None where another program started the run."""
-        settings = self.config.get("settings")
-        return _count(settings.get(name)) if isinstance(settings, Mapping) else None
-
-    def held_out(self, data: str) -> int | None:
-        """How many held-out prompts a data set has, "" for all; None where the run does not tell."""
-        sizes = self.config.get("held_out")
-        if not isinstance(sizes, Mapping):
-            return None
-        counts = [_count(size) for name, size in sizes.items() if data in ("", name)]
-        return sum(count or 0 for count in counts) or None
-
-    @property
-    def steps(self) -> int | None:
-        """How many training steps the run is to have; None where it does not tell."""
-        return _count(self.config.get("steps"))
-
     @property
     def evaluations(self) -> list[str]:
         """The names of the held-out pass@k that have a value, by k.
@@ -162,13 +144,6 @@ class History:
             (name for name in names if len(self.series(name)[1])), key=lambda name: (len(name), name)
         )
 
-    @property
-    def prompts(self) -> int:
-        """Number of prompts in the data set as far as the run tells, at least the number seen."""
-        seen = int(self.groups.first.sum())
-        unseen = self.last("table/unseen")
-        return seen + (int(unseen) if 0 <= unseen < MOST_PROMPTS else 0)
-
 
 def _typed(part: Any) -> str:
     """A part of a curriculum as it is typed: its name and its options."""
@@ -176,11 +151,6 @@ def _typed(part: Any) -> str:
         return str(part or "")
     options = ", ".join(f"{name}={value}" for name, value in part.items() if name != "name")
     return f"{part.get('name', '')}: {options}" if options else str(part.get("name", ""))
-
-
-def _count(value: Any) -> int | None:
-    """A number that a run can have; None for any other value."""
-    return value if type(value) is int and 0 < value < MOST_STEPS else None
 
 
 def scale(config: Mapping[str, Any]) -> PromptTable:

@@ -20,14 +20,11 @@ class SettingSpec:
     """What a dataclass field says of itself besides its type and default.
 
     Attributes:
-        help: what it does, in full sentences.
         otherwise: what None stands for, in words.
         panel: the heading under which the help lists it.
-        least: the smallest value that is allowed.
-        most: the largest.
+        least, most: the smallest and the largest value that is allowed.
         above: every allowed value is larger than this, and finite.
-        choices: all values that are allowed.
-        parse: turns the text of the command line into the value, if that is neither a number nor text.
+        parse: turns the text of the command line into the value, where that is no number and no text.
     """
 
     help: str
@@ -79,22 +76,13 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def parse_reward_range(text: str) -> tuple[float, float]:
-    """LOW,HIGH as numbers."""
-    try:
-        low, high = (float(end) for end in text.split(","))
-    except ValueError:
-        raise ConfigError(f"reward_range must be two numbers, LOW,HIGH, not {text!r}") from None
-    return low, high
-
-
 def reward_range_of(ends: Any) -> tuple[float, float]:
-    """The range from a file, where it is a list."""
+    """The range from the command line, LOW,HIGH, or from a file, where it is a list."""
     try:
-        low, high = ends
+        low, high = ends.split(",") if isinstance(ends, str) else ends
         return float(low), float(high)
     except (TypeError, ValueError):
-        raise ConfigError(f"reward_range must be two numbers, not {ends!r}") from None
+        raise ConfigError(f"reward_range must be two numbers, LOW,HIGH, not {ends!r}") from None
 
 
 LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
@@ -265,7 +253,7 @@ class DeclaredSettings:
     reward_range: tuple[float, float] = setting(
         (0.0, 1.0),
         "LOW,HIGH: the rewards of complete failure and of complete success.",
-        parse=parse_reward_range,
+        parse=reward_range_of,
         panel="Reward",
     )
     environment: str | None = setting(

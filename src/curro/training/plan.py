@@ -45,10 +45,7 @@ class HeldOut:
     """Held-out prompts.
 
     Attributes:
-        name: of the suite or the data set, if there are several; else "".
-        prompts: the evaluated ones.
-        reward: what scores them.
-        environment: what plays them, for tasks of several turns.
+        name: of the suite or the data set, where there are several; else "".
         is_suite: whether each prompt is a conversation of one message, which a model without a chat
             template is asked as plain text.
     """
@@ -176,8 +173,7 @@ def check_names(settings: TrainSettings) -> None:
 def check_model(name: str) -> None:
     """Raises ConfigError where a model's name can only be that of a folder that does not exist.
 
-    Names of the hub have at most one slash. A name without one is taken for a folder's where a folder of a
-    similar name is near.
+    Names of the hub have at most one slash.
     """
     path = Path(name)
     files = ("config.json", "adapter_config.json")  # the latter of a LoRA adapter, which names its base model

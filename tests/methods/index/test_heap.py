@@ -105,22 +105,6 @@ TestHeapMachine.settings = settings(
 )
 
 
-def test_many_levels_come_out_in_order():
-    rng = np.random.default_rng(0)
-    priorities = np.round(rng.random(30_000), 4)
-    heap, model = MaxHeap.from_array(priorities, seed=5), Model(30_000, 5)
-    model.push(range(30_000), priorities.tolist())
-    for k in (1, 64, 5000, 700, 30_000):
-        assert heap.pop(k).tolist() == model.pop(k)
-        back = rng.integers(0, 30_000, 3000)
-        heap.push(back, np.round(rng.random(3000), 2))
-        heap.discard(back)
-        for i in back.tolist():
-            model.pushes[i] += int((back == i).sum())
-            model.held.pop(i, None)
-        model.pushes = heap.state_dict()["pushes"].tolist()
-
-
 @settings(max_examples=50, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_a_batch_is_its_parts_in_any_order(data, seed):

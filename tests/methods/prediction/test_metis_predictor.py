@@ -152,14 +152,6 @@ def test_only_selected_prompts_that_were_observed_are_trained_on():
     assert len(pending) == 1
 
 
-def test_a_prompt_dropped_and_selected_again_has_its_new_judgment():
-    values = iter(["0.10", "0.20", "0.04"])
-    curriculum, _ = started(lambda text: boxed(next(values)), size=1, first=1, rewards=(FLAT,), candidates=1)
-    curriculum.drop(curriculum.select(1, step=1).tickets)
-    verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [FLAT])
-    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [1 - 0.64], rtol=1e-12)
-
-
 def test_rewards_of_another_range_are_rescaled():
     curriculum = Curriculum(
         "metis:candidates=1,exemplars=0,weight=1,exploration=0", 2, reward_range=(-1, 3), seed=0

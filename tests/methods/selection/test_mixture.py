@@ -10,7 +10,6 @@ import pytest
 from tests.core.test_port_machine import SELECTIONS
 
 from curro import (
-    Allocation,
     CheckpointError,
     Choice,
     ConfigError,
@@ -172,27 +171,6 @@ def test_a_mixture_in_the_text_of_a_curriculum():
     other = Curriculum("frontier", rows(math=3, code=3), admission="signal")
     with pytest.raises(CheckpointError, match="its source_weights is"):
         other.load_state_dict(curriculum.state_dict())
-
-
-def test_prompts_that_get_no_rollouts_do_not_count_for_shares():
-    """Of 6 prompts 4 get rollouts: what is rolled out has the shares, whoever is left out."""
-    curriculum = Curriculum(
-        "uniform", rows(math=200, code=200), source_weights="math=1,code=1", allocation=Last(), seed=0
-    )
-    sources = []
-    for step in range(30):
-        draw = curriculum.select(6, step=step, rollouts=8)
-        assert draw.rollouts.tolist() == [2] * 4
-        sources += [curriculum.table.source(prompt) for prompt in draw.prompts.tolist()]
-        curriculum.observe(draw.tickets, np.zeros((4, 2)))
-    assert abs(sources.count("math") - sources.count("code")) <= 2
-
-
-class Last(Allocation):
-    """Two rollouts for each of the last four prompts of a draw, none for the first two."""
-
-    def __call__(self, prompts, budget, step):
-        return np.where(np.arange(len(prompts)) >= 2, 2, 0)
 
 
 def test_an_error_of_the_selection_leaves_nothing_in_flight():

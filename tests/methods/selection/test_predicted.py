@@ -70,13 +70,6 @@ def test_candidates_are_drawn_uniformly():
     np.testing.assert_allclose(seen / 400, np.arange(10) / 45, atol=0.06)
 
 
-def test_one_candidate_a_place_is_uniform_and_large_tables_are_not_listed():
-    curriculum = curriculum_of(100_000, candidates=1)
-    prompts = curriculum.select(5000, step=0).prompts
-    assert len(set(prompts.tolist())) == 5000
-    assert prompts.mean() == pytest.approx(50_000, rel=0.03)
-
-
 def test_ties_are_broken_at_random():
     first = {int(curriculum_of(6, "Variances", seed=s).select(1, step=0).prompts[0]) for s in range(60)}
     assert first == set(range(6))

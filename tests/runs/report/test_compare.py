@@ -10,9 +10,8 @@ from rich.console import Console
 from curro.core.errors import RunError
 from curro.core.intervals import bootstrap_quantiles
 from curro.runs.folder import RunFolder
-from curro.runs.reader import read_history
 from curro.runs.report import by_curriculum, comparison_table, render_comparison, write_comparison
-from curro.runs.report.compare import METRIC, crossing, isotonic, pool
+from curro.runs.report.compare import crossing, isotonic
 
 
 def evaluated(path, values, rollouts=100):
@@ -127,26 +126,6 @@ def test_one_seed_is_said_to_be_noise(tmp_path):
     assert "One seed: differences" in write_comparison(runs, tmp_path / "c.html").read_text()
 
 
-def test_different_budgets_are_said(tmp_path):
-    runs = {
-        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2])],
-        "judged": [evaluated(tmp_path / "j", [0.1, 0.2], rollouts=200)],
-    }
-    sentence = "the runs ended after different numbers of rollouts"
-    page = write_comparison(runs, tmp_path / "c.html").read_text()
-    assert sentence in page
-    del runs["judged"]
-    assert sentence not in write_comparison(runs, tmp_path / "c.html").read_text()
-
-
-def test_each_seed_is_smoothed_before_seeds_are_pooled(tmp_path):
-    runs = [evaluated(tmp_path / "a", [0.0, 0.2, 0.4]), evaluated(tmp_path / "b", [0.2, 0.4], rollouts=150)]
-    histories = [read_history(run) for run in runs]
-    found = pool("uniform", histories, METRIC, "rollouts", smoothed=np.cumsum)
-    assert found.x.tolist() == [0, 100, 150]
-    assert found.values == pytest.approx(np.array([[0, 0.2, 0.4], [0.2, 0.4667, 0.6]]), abs=1e-4)
-
-
 def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):
     runs = {
         "uniform": [evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.4, 0.5])],
@@ -212,36 +191,11 @@ def test_what_cannot_be_compared_is_said(tmp_path):
         comparison_table({"a": [evaluated(tmp_path / "early", [0.1, 0.2]), late]})
 
 
-def test_the_terminals_table(runs):
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(render_comparison(comparison_table(runs)))
-    text = console.export_text()
-    assert "uniform" in text
-    assert "±" in text
-
-
-def test_names_are_no_markup_in_the_terminal(tmp_path, hostile_key):
-    rows = comparison_table({"[red]" + hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])]})
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(render_comparison(rows))
-    text = console.export_text()
-    assert "[red]</td>" in text
-    assert "\x1b" not in text
-
-
 def test_the_page(runs, tmp_path):
     page = write_comparison(runs, tmp_path / "pages" / "compare.html").read_text()
     assert page.count("<figure>") == 2
     assert "published&#39;s level" in page
     assert "<script" not in page
-
-
-def test_a_page_of_runs_with_evaluations_alone(tmp_path, hostile_key):
-    runs = {hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])], "_b": [evaluated(tmp_path / "b", [0.1])]}
-    page = write_comparison(runs, tmp_path / "compare.html").read_text()
-    assert page.count("<figure>") == 1
-    assert "<script" not in page
-    assert "> _b</text>" in page
 
 
 def test_below_five_seeds_there_is_no_factor(tmp_path):

@@ -94,7 +94,7 @@ def test_an_svg_has_the_pages_colours_own_ids_and_hostile_texts_as_text():
 
 
 def test_a_curve_with_a_band():
-    band = figures.Band(np.array([0.0, 1]), np.array([0.5, 0.6]), np.array([0.1, 0.2]))
+    band = (np.array([0.0, 1]), np.array([0.5, 0.6]), np.array([0.1, 0.2]))
     (area,) = figures.lines("a", "t", {"a": band}).figure.axes[0].collections
     assert area.get_paths()[0].get_extents().bounds == pytest.approx((0, 0.4, 1, 0.4))
 

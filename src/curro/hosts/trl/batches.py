@@ -180,10 +180,9 @@ def log_batch(
     metrics: TRLMetrics, logs: Mapping[str, Any], rounds: TRLMetrics, described: Mapping[str, float],
     batch: Sequence[ScoredRow],
 ) -> None:  # fmt: skip
-    """Write a batch into TRL's metrics and logs.
+    """Write a batch into TRL's `_metrics["train"]` and `_logs`.
 
     Args:
-        metrics, logs: TRL's `_metrics["train"]` and `_logs`.
         rounds: what TRL wrote in all rounds; where `described` has no number of that name, their mean counts.
         described: the numbers of the rollouts that are trained on.
     """
@@ -226,11 +225,9 @@ def log_metrics(
 def describe_rewards(
     rewards: torch.Tensor, names: Sequence[str], weights: torch.Tensor, is_flat: np.ndarray
 ) -> dict[str, float]:
-    """TRL's metrics of rewards, under TRL's names.
+    """TRL's metrics of rewards (rollouts, functions), NaN where a function returned None, by TRL's names.
 
     Args:
-        rewards: (rollouts, functions), NaN where a function returned None.
-        names, weights: of the functions.
         is_flat: bool (P,), which groups' weighted sums have no variance.
     """
     rewards, weights = rewards.double().cpu(), weights.double().cpu()

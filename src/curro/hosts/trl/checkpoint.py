@@ -68,11 +68,7 @@ def step_of(checkpoint: Path) -> int:
 
 @contextmanager
 def saving(folder: Path) -> Iterator[None]:
-    """Turn any library's error while a folder is written into one sentence, and remove the folder then.
-
-    Raises:
-        CheckpointError: in place of the error of the writing.
-    """
+    """Turn any error while a folder is written into a `CheckpointError`, and remove the folder then."""
     try:
         yield
     except Exception as error:
@@ -84,11 +80,7 @@ def saving(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(checkpoint: Path) -> Iterator[None]:
-    """Turn any library's error while a checkpoint is read into one sentence.
-
-    Raises:
-        CheckpointError: in place of the error of the reading.
-    """
+    """Turn any error while a checkpoint is read into a `CheckpointError`."""
     try:
         yield
     except CheckpointError:

@@ -102,10 +102,7 @@ def end_tokens(trainer: Any) -> list[int]:
 def single_completions(trainer: Any) -> Iterator[list[int]]:
     """Let `_generate_single_turn` ask a vLLM server for one completion a prompt.
 
-    TRL takes their number as the argument `num_generations` from 1.14 on, and before that from attributes.
-
-    Yields:
-        the argument, if there is one.
+    TRL takes their number as an argument, which is yielded, from 1.14 on, and before that from attributes.
     """
     names = ("num_generations", "num_generations_eval")
     usual = {name: getattr(trainer, name) for name in names}
@@ -149,7 +146,6 @@ def unaccelerated(trainer: type[Any], args: Any, lost: dict[str, str]) -> str:
 
     Args:
         trainer: the class that is derived from; another library's in the place of TRL's is left alone.
-        args: a `GRPOConfig`.
         lost: from `check_contract`.
     """
     if ACCELERATIONS in lost or SECOND_LOSS in lost:

@@ -23,7 +23,9 @@ from curro.core.configuration import describe_signal
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
+from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
+from curro.core.registry import PAPERS
 from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
@@ -71,6 +73,7 @@ from curro.hosts.trl.seams import (
 )
 from curro.reward.adapters import completion_text, trl_reward
 from curro.reward.environments.environment import Environment, episode_reward
+from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
@@ -184,7 +187,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         warning = "" if names is None else check_rewards(curriculum, options, names)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         check_batches(curriculum, options, dataset, fill.when_short, update_option)
-        of_rows: list[str] = []
+        repeated = "" if factory is not None else repeated_rows(rows.row_digests)
+        of_rows = [repeated] if repeated else []
+        if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
+            of_rows.append(LORA_RATE.format(options.learning_rate, "learning_rate="))
         if not no_check and environment is None and factory is None:
             check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
         if SECOND_LOSS in lost and PolicyUse.TRAINED in curriculum.selection.policy_use:
@@ -254,6 +260,15 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _batch_prompts(self) -> int:
         """Groups of `num_generations` rollouts in a generation."""
         return self._batch_rows // cast(int, self.args.num_generations)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """TRL's, and which method chose the prompts, with its source."""
+        super().create_model_card(*args, **kwargs)
+        if self.main_process.is_main:
+            name = self.curriculum.config["selection"]["name"]
+            cited = f", from the paper *{PAPERS[name]}*" if name in PAPERS else ""
+            with (Path(cast(str, self.args.output_dir)) / "README.md").open("a", encoding="utf-8") as card:
+                card.write(f"\n## Curriculum\n\nThe prompts were chosen by curro's method `{name}`{cited}.\n")
 
     @property
     def _is_training(self) -> bool:
@@ -399,8 +414,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         Where the curriculum refuses the rewards, the tickets are dropped.
 
         Args:
-            rewards: (rollouts, functions), of all processes.
-            completions: likewise, group after group.
+            rewards, completions: (rollouts, functions) and (rollouts,) of all processes, group after group.
         """
         feedback = self.feedback(draw.tickets, rewards, draw.rollouts)
         verdict = self.main_process.decide(lambda: self._judge(draw, feedback, completions))
@@ -434,10 +448,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         sizes_P: np.ndarray,
         advantages: Sequence[float],
     ) -> list[float]:
-        """Put the curriculum's credit into a batch, or multiply TRL's own advantages by it.
+        """Put the curriculum's credit into this process's output, or multiply TRL's own advantages by it.
 
         Args:
-            output: TRL's, of this process's rows.
             verdicts, sizes_P: verdicts on the P groups of the batch, and the rows of each.
             advantages: TRL's own, of all rows.
 
@@ -554,10 +567,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     # ------------------------------ checkpoints ------------------------------
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; at the end the run folder gets the prompt table, and a line says where the folder is.
+        """TRL's; True resumes from the last checkpoint that was saved whole.
 
-        Args:
-            resume_from_checkpoint: True resumes from the last checkpoint that was saved whole.
+        At the end the run folder gets the prompt table, and a line says where the folder is.
         """
         output_dir = Path(cast(str, self.args.output_dir))
         is_main = self.accelerator.is_main_process

@@ -33,11 +33,10 @@ def add_auxiliary(
 ) -> Any:
     """The batch with equally many auxiliary samples in every mini-batch of every worker.
 
-    verl cuts a batch into a part for each of R workers, one after the other, and each part into M
-    mini-batches, one optimizer step each. The J auxiliary samples are dealt out over these R x M shares,
-    neighbours to different ones, and scaled by M / J. So a step is trained on the mean of its share, and with
-    one step a batch on METIS' equation (9) exactly. Shares that lack a sample have a row of weight 0 instead,
-    and more such rows where verl's micro-batches would not come out even.
+    verl cuts a batch into a part for each of R workers, and each part into M mini-batches. The J auxiliary
+    samples are dealt out over these R x M shares and scaled by M / J, so that a batch of one step is trained
+    on METIS' equation (9) exactly. Shares that lack a sample have a row of weight 0 instead, and more such
+    rows where verl's micro-batches would not come out even.
 
     Args:
         batch: verl's meta data of a batch whose length R x M divides.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -210,41 +210,32 @@ FIGURES: tuple[Callable[[History], Picture | None], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Band:
-    """A curve with a band: x (E,), its middle and half width (E,)."""
-
-    x: np.ndarray
-    middle: np.ndarray
-    half: np.ndarray
-
-
 def lines(
     name: str,
     title: str,
-    curves: Mapping[str, tuple[np.ndarray, np.ndarray] | Band],
+    curves: Mapping[str, Sequence[np.ndarray]],
     caption: str = "",
     *,
     x_label: str = STEP,
     y_label: str = "",
     marked: bool = False,
 ) -> Picture | None:
-    """Draw named curves; empty ones are left out, and a single one has no legend."""
-    drawn = {label: curve for label, curve in curves.items() if isinstance(curve, Band) or len(curve[0])}
+    """Draw named curves x, y, or x, y, half with a band around y; empty ones are left out."""
+    drawn = {label: curve for label, curve in curves.items() if len(curve[0])}
     if not drawn:
         return None
     with _styled():
         axes = _axes()
         for i, (label, curve) in enumerate(drawn.items()):
             colour = COLOURS[i % len(COLOURS)]
-            x, y = (curve.x, curve.middle) if isinstance(curve, Band) else curve
+            x, y, *half = curve
             few = marked and len(x) <= MARKED
             axes.plot(
                 *thin(x, y), color=colour, linestyle=DASHES[i % 4], marker="osD^"[i % 4] if few else None,
                 markersize=3, label=_label(label) if len(drawn) > 1 else None,
             )  # fmt: skip
-            if isinstance(curve, Band):
-                axes.fill_between(x, y - curve.half, y + curve.half, color=colour, alpha=0.16, linewidth=0)
+            if half:
+                axes.fill_between(x, y - half[0], y + half[0], color=colour, alpha=0.16, linewidth=0)
         return _picture(slug(name), title, axes, caption, x_label=x_label, y_label=y_label)
 
 

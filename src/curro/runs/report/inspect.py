@@ -45,24 +45,19 @@ def inspect_run(
     if n < 1:
         raise ConfigError(f"the number of prompts to show is at least 1, not {n}")
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    if folder.has_table or out is not None or not folder.latest():
-        _show_table(folder.table(), console, out)
+    if out is not None:
+        table = folder.table()
+        export(table, Path(out))
+        console.print(Text(f"{table.num_rows} prompts written to {out}"))
+        return
+    if folder.has_table or not folder.latest():
+        console.print(render_columns(folder.table()))
     else:
         console.print("The prompt table is saved with the first checkpoint; the run's groups so far:")
-    if out is not None:
-        return
     history = read_history(folder)
     for ranking in rankings(history.groups, n):
         console.print(render_ranking(ranking))
     console.print(Text(verdict(history).sentence))
-
-
-def _show_table(table: pa.Table, console: Console, out: str | os.PathLike[str] | None) -> None:
-    if out is not None:
-        export(table, Path(out))
-        console.print(Text(f"{table.num_rows} prompts written to {out}"))
-        return
-    console.print(render_columns(table))
 
 
 def export(table: pa.Table, path: Path) -> None:

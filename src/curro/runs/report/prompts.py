@@ -20,14 +20,10 @@ from curro.runs.reader import LARGEST, LEARNABLE, UNSOLVED, GroupColumns
 
 @dataclass(frozen=True)
 class Ranked:
-    """A prompt of a ranking.
+    """A prompt of a ranking: success rates and training steps of its latest and of its best group.
 
     Attributes:
-        number, key: the prompt's in the data set.
         text: the beginning of the prompt; its key where the run does not know the text.
-        visits: the number of its finished groups.
-        rate, last_step: the success rate and the training step of its latest group.
-        best, best_step: its best group's.
     """
 
     number: int
@@ -126,16 +122,11 @@ class KeptRollout:
 
 @dataclass(frozen=True)
 class Visit:
-    """One group of a prompt.
+    """One group of a prompt, with the rollouts that were kept of it.
 
     Attributes:
-        step: the training step.
-        rate: the group's success rate.
         state: one of `STATES`.
-        reason: why the prompt was chosen.
-        is_admitted: whether the group was trained on.
-        predicted: what the method had predicted, in words; of METIS, the policy's judgment.
-        rollouts: the kept ones.
+        predicted: what the method had predicted, in words; for METIS, the policy's judgment.
     """
 
     step: int
@@ -152,8 +143,6 @@ class PromptHistory:
     """A prompt and its latest visits, the last first.
 
     Attributes:
-        number, key: the prompt's.
-        source: empty if it has none.
         title: the beginning of the prompt; its key where the run does not know the text.
         text: the prompt as the model read it, from the kept rollouts; empty if none were kept.
         count: the number of all visits.

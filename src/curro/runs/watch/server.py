@@ -66,7 +66,7 @@ class WatchedRun:
         """Render the run's page, or the sentence that says why there is none yet."""
         if self.history is None or self.folder is None:
             note = [] if self.error else ["The run has not begun."]
-            return tables_page(f"curro: {self.name}", [], note, live=live)
+            return tables_page(f"curro: {self.name}", None, note, live=live)
         return run_page(self.folder, self.history, live)
 
 
@@ -81,7 +81,7 @@ def overview(runs: Sequence[WatchedRun], live: Live) -> str:
     ]
     return tables_page(
         f"{len(runs)} runs",
-        [Sheet("", OVERVIEW, tuple(rows))],
+        Sheet("", OVERVIEW, tuple(rows)),
         [RECENT_NOTE],
         comparison_figures({name: [history] for name, history in histories.items()}),
         {run.name: f"/run/{i}" for i, run in enumerate(runs)},
