@@ -49,6 +49,12 @@ fast: .venv/core
 test: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# whole runs from seeds, with faults, kills and resumes; SEEDS=0-1000000 takes a range
+.PHONY: simulate
+SEEDS ?= 0-2000
+simulate: .venv/dev
+	$(BIN)/python -m tests.simulation $(SEEDS)
+
 # programs that a model wrote, in bubblewrap (Debian's package of that name) and under Landlock (Linux 6.2)
 sandbox: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) tests/reward/sandbox tests/training/evaluation/sandbox
@@ -60,7 +66,8 @@ lint: .venv/dev
 
 docs: .venv/dev
 	mkdir -p build
-	$(BIN)/python -m curro.cli.reference build/options.md
+	printf 'from curro.cli import COMMANDS, make_app\napp = make_app(COMMANDS)\n' > build/command_line.py
+	$(BIN)/typer build/command_line.py utils docs --name curro --title Options --output build/options.md
 	mv build/options.md docs/options.md  # whole at once: other targets read the pages meanwhile
 	$(BIN)/zensical build --clean --strict
 
@@ -79,7 +86,7 @@ trl-async: .venv-trl-async/aiohttp
 	.venv-trl-async/bin/python -m pytest -c tests/contrib/trl_async/pytest.ini tests/contrib/trl_async
 
 # the tests of the TRL host with older versions of TRL, each in an environment of one package more
-TRL_VERSIONS := 1.12.0 1.14.1
+TRL_VERSIONS := 1.9.0 1.12.0 1.14.1
 trl-versions: $(TRL_VERSIONS:%=trl-%)
 trl-%: .venv-trl-%/trl
 	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl
@@ -199,7 +206,7 @@ build/torch: constraints/main.txt
 .venv-trl-%/trl: .venv/dev
 	$(call LAYER,.venv-trl-$*)
 	$(BIN)/python -m pip install --quiet --no-deps --target \
-		$$(.venv-trl-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') trl==$*
+		$$(.venv-trl-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') trl==$* jmespath
 	touch $@
 
 .venv-verl/verl: build/torch constraints/verl.txt pyproject.toml

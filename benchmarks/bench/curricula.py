@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,36 @@ from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.core.text import prompt_text
 from curro.methods.selection.predicted import Predicted
+from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.sampling import attempts, beside_training
+
+
+def uncounted_rewards(policy: Any, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
+    """Rewards (P, samples) of rollouts that are not trained on, NaN for one that was not scored.
+
+    Args:
+        policy: of a `CurriculumGRPOTrainer`, as it is now; training's own random numbers are left alone.
+        prompts: numbers of rows.
+        samples: rollouts of each prompt.
+        seed: of the random numbers.
+    """
+    host = policy.host
+    (score,) = host.reward_funcs
+    rows = [dict(host.train_dataset[number]) for number in prompts]
+    sampling = SamplingSettings(host.max_completion_length, policy.sampling["temperature"])
+    with host.main_process.whole_model() as whole:
+        model = host.accelerator.unwrap_model(whole)
+        with beside_training(model, seed):
+            texts, played = attempts(
+                model, host._tokenizer, rows, environment=host.environment, n=samples, settings=sampling
+            )
+    columns = {name: [row[name] for row in played] for name in played[0] if name != "prompt"}
+    rewards = score(prompts=[row["prompt"] for row in played], completions=texts, **columns)
+    return np.array([np.nan if reward is None else reward for reward in rewards]).reshape(len(rows), -1)
 
 
 class Oracle(Predictor):
-    """Predicts the variance that uncounted rollouts of each candidate had (`Policy.uncounted_rewards`).
+    """Predicts the variance that uncounted rollouts of each candidate had (`uncounted_rewards`).
 
     Args:
         samples: uncounted rollouts of each candidate, from 2.
@@ -33,7 +60,7 @@ class Oracle(Predictor):
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         seed = int(self.rng.integers(2**31))
-        rewards_PG = self.policy.uncounted_rewards(prompts.tolist(), self.samples, seed)
+        rewards_PG = uncounted_rewards(self.policy, prompts.tolist(), self.samples, seed)
         low, high = self.table.reward_range
         scored_PG = ~np.isnan(rewards_PG)
         mean_P, variance_P = moments(np.where(scored_PG, rewards_PG, 0.0), scored_PG)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.methods.index import ExponentialRace, MaxHeap, SumTree
+from curro.methods.index import MaxHeap, SumTree
 
 BETA = 0.4
 
@@ -216,52 +216,6 @@ class CumSum(Candidate):
         return ids, importance(self.priorities[ids] / cumulative[-1])
 
 
-# ---- in proportion, without replacement
-
-
-class CurroDistinct(CurroTree):
-    label = "curro SumTree, distinct"
-
-    def select(self, count):
-        ids, probabilities = self.tree.sample_distinct(self.rng.random(count))
-        return ids, importance(probabilities)
-
-
-class CurroRace(Candidate):
-    label, ours = "curro ExponentialRace", True
-
-    def build(self, priorities):
-        self.race = ExponentialRace(priorities.size, seed=0)
-        self.race.update(np.arange(priorities.size), priorities)
-
-    def select(self, count):
-        return self.race.pop(count)
-
-    def update(self, ids, priorities):
-        self.race.update(ids, priorities)
-
-
-class ChoiceDistinct(Candidate):
-    label = "NumPy choice(replace=False)"
-
-    def select(self, count):
-        probabilities = self.priorities / self.priorities.sum()
-        ids = self.rng.choice(probabilities.size, count, replace=False, p=probabilities)
-        return ids, importance(probabilities[ids])
-
-
-class ScanRace(Candidate):
-    """All clocks drawn afresh and the first to ring partitioned off."""
-
-    label = "NumPy race over all"
-
-    def select(self, count):
-        with np.errstate(divide="ignore"):
-            clocks = self.rng.standard_exponential(self.priorities.size) / self.priorities
-        ids = np.argpartition(clocks, count)[:count]
-        return ids, importance(self.priorities[ids] / self.priorities.sum())
-
-
 class Floor(Candidate):
     """What no index can spare: random numbers, one read and one write an id."""
 
@@ -282,7 +236,6 @@ class Floor(Candidate):
 GROUPS: dict[str, list[type[Candidate]]] = {
     "top-k": [CurroHeap, PaperHeap, HeapQ, Sorted, ArgPartition, Floor],
     "proportional": [CurroTree, Cpprb, TorchRL, Choice, CumSum, Floor],
-    "without replacement": [CurroDistinct, CurroRace, ChoiceDistinct, ScanRace, Floor],
 }
 
 NEEDS: dict[type[Candidate], tuple[str, ...]] = {

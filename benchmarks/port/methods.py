@@ -38,7 +38,7 @@ Batch = Callable[[int], None]
 Clock = Callable[[], float]
 PAIRS = {
     "port: prioritized replay, published": "index: max-heap",
-    "port: PSPO": "index: sum tree, distinct ids and weights",
+    "port: PSPO": "index: sum tree, free ids and weights",
     "port: prioritized replay": "draws: sum tree and Beta, four proposals a place",
     "port: posterior": "draws: Beta, eight candidates a place",
     "port: frontier": "the best of eight random prompts a place",
@@ -122,12 +122,12 @@ def best(candidates: int, prompts: int, rng: np.random.Generator) -> Batch:
     return batch
 
 
-def distinct(prompts: int, rng: np.random.Generator) -> Batch:
+def free(prompts: int, rng: np.random.Generator) -> Batch:
     """Without replacement within the batch, with importance weights, as `indexes.py` has it."""
-    index = SumTree.from_array(rng.random(prompts))
+    index, taken = SumTree.from_array(rng.random(prompts)), np.zeros(prompts, np.bool_)
 
     def batch(count: int) -> None:
-        ids, probabilities = index.sample_distinct(rng.random(count))
+        ids, probabilities = index.sample_free(*rng.random((2, count)), taken, np.empty(0, np.int64))
         importance(probabilities)
         index.update(ids, rng.random(count))
 
@@ -164,7 +164,7 @@ def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float
             "prioritized-replay:variant=published,retest_every=0,exploration=0", prompts, rng, clock
         ),
         "index: sum tree": tree(1, prompts, rng),
-        "index: sum tree, distinct ids and weights": distinct(prompts, rng),
+        "index: sum tree, free ids and weights": free(prompts, rng),
         "port: PSPO": port("pspo", prompts, rng, clock),
         "port: PSPO, smoothed advantages": port("pspo", prompts, rng, clock, advantage="smoothed"),
         "draws: sum tree and Beta, four proposals a place": beta(

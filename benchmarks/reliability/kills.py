@@ -237,6 +237,7 @@ def owner(method: str) -> Callable[[Path], Callable[[], None]]:
     """verl's owner without Ray, and a trainer that saves it every second step, as verl does."""
     from curro.core.groups import Feedback
     from curro.hosts.verl.owner import CurriculumOwner
+    from curro.runs.writer import Completion
 
     class Rows:
         keys = tuple(str(row) for row in range(300))
@@ -247,16 +248,17 @@ def owner(method: str) -> Callable[[Path], Callable[[], None]]:
         def program() -> None:
             folder.mkdir(exist_ok=True)
             own, latest = CurriculumOwner(), folder / "latest.json"
-            own.build({"selection": method, "seed": 2}, Rows(), str(folder))
+            generated = dict.fromkeys(range(4), Completion("", 1, False))
+            own.build({"selection": method, "seed": 2}, Rows(), folder)
             done = json.loads(latest.read_text()) if latest.exists() else 0
             if done:
-                own.load(str(folder / f"step-{done}.npz"), [], done)
+                own.load(folder / f"step-{done}.npz", [], done)
             for step in range(done, 10 * STEPS):
                 draw = own.select(8, step)
-                own.observe(Feedback.read(draw.tickets, rewards_of(draw.prompts)))
+                own.observe(Feedback.read(draw.tickets, rewards_of(draw.prompts)), [generated] * len(draw))
                 own.write_step(step + 1, own.metrics())
                 if step % 2:
-                    own.save(str(folder / f"step-{step + 1}.npz"))
+                    own.save(folder / f"step-{step + 1}.npz")
                     with replacing(latest) as part:  # verl calls the checkpoint complete now
                         part.write_text(json.dumps(step + 1))
             (folder / "end.json").write_text(json.dumps([repr(own.metrics()), own.writer.rollouts]))

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.bench import curricula
 from benchmarks.bench.curricula import Oracle
 
 from curro import Curriculum
+
+
+@pytest.fixture(autouse=True)
+def _rollouts_without_a_model(monkeypatch):
+    monkeypatch.setattr(
+        curricula, "uncounted_rewards", lambda policy, *arguments: policy.uncounted_rewards(*arguments)
+    )
+
 
 RATES = np.array([0.0, 0.25, 0.5, 1.0])
 

@@ -18,11 +18,12 @@ from tests.in_process import run_command
 from tests.rollout.server_setup import FakeServer
 
 from curro import lab
-from curro.core.errors import ConfigError, EngineError, RunError
+from curro.cli.estimate import describe_visits
+from curro.core.errors import ConfigError, EngineError
 from curro.data import PromptSet, load_prompts
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
-from curro.runs.estimate_folder import COLUMNS, EstimateError, EstimateFolder, bands, render, shares
+from curro.runs.estimate_folder import COLUMNS, EstimateFolder, bands, render, shares
 from curro.runs.folder import RunFolder
 from curro.runs.lock import only_process
 from curro.training.evaluation.curation import curate, write_prompts
@@ -65,12 +66,6 @@ def test_two_processes_do_not_sample_into_one_folder(estimated, curro, tmp_path)
     with only_process(tmp_path / "est"):
         said = curro("estimate", *CHAINS, "-o", "est", status=2)
     assert f"est is in use by process {os.getpid()}" in said
-
-
-def test_an_environment_takes_no_other_reward(curro):
-    asked = ["lab:chains", "--limit", "2", "--environment", "bfcl", "--reward", "math"]
-    said = curro("estimate", *asked, status=2)
-    assert "the environment 'bfcl' scores its episodes: leave out the reward 'math'" in said
 
 
 def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, tmp_path, interrupting):
@@ -148,18 +143,6 @@ def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, mea
         assert "the rewards of the estimate in est are not from 0 to 1" in said
 
 
-def test_estimated_and_curated_on_another_scale(curro, tmp_path):
-    """A function of the user's own gives 1 to most completions, and -1 to the others."""
-    (tmp_path / "signs.py").write_text(
-        "from itertools import cycle\nsigns = cycle([1, 1, 1, -1])\n"
-        "def sign(completion, row):\n    return next(signs)\n"
-    )
-    chains = ["lab:chains", "--limit", "2", "-k", "32", "-o", "est"]
-    said = curro("estimate", *chains, "--reward", "./signs.py:sign", "--reward-workers", "1")
-    assert "mean reward 0.500; the rewards are not from 0 to 1, so there are no pass rates" in said
-    assert "guesser" not in said
-
-
 def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
     """The file has the lab's columns, its prompts are in order, and the command that is printed trains."""
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
@@ -177,18 +160,6 @@ def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
     assert sorted(by_step[:4]) == sorted(row["key"] for row in rows[:4])
     metrics = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert any(json.loads(line).get("reward") for line in metrics), "scored as the lab scores"
-
-
-def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, curro, tmp_path):
-    shutil.copytree(estimated[0] / "est", tmp_path / "est")
-    said = curro("curate", "est", "--keep", "0,1", "-o", "a b.jsonl")
-    train = shlex.split(said.splitlines()[-1])
-    flags = dict(flag.split("=", 1) for flag in train[2:])
-    assert (flags["--data"], flags["--curriculum"], flags["--prompts-per-step"]) == (
-        "a b.jsonl",
-        "uniform",
-        "32",
-    )
 
 
 def test_the_command_that_is_printed_trains_on_what_was_estimated_and_as_it_was(curro, tmp_path):
@@ -363,22 +334,8 @@ def test_nothing_inside_or_another_format(tmp_path):
         write_prompts(tmp_path / "x.csv", prompts, np.array([0]), np.zeros(3))
 
 
-def test_folders_in_other_use_or_damaged(tmp_path):
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "n.txt").write_text("precious")
-    with pytest.raises(EstimateError, match="not an empty folder"):
-        EstimateFolder.begin(tmp_path / "notes", {})
-    folder = EstimateFolder.begin(tmp_path / "est", {"k": 4})
-    with pytest.raises(EstimateError, match="is not complete"):
-        folder.table()
-    (tmp_path / "est" / "pass_rates.parquet").write_bytes(b"no parquet")
-    with pytest.raises(EstimateError, match="is damaged"):
-        folder.table()
-    for name, read in (("groups", folder.groups),):
-        row = dict.fromkeys(COLUMNS, 0) | {"prompt": [0]}
-        (tmp_path / "est" / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
-        with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: its prompt is \[0\]"):
-            read()
-    (tmp_path / "est" / "estimate.json").write_text("{")
-    with pytest.raises(EstimateError, match="is damaged"):
-        EstimateFolder.begin(tmp_path / "est", {"k": 4})
+def test_how_often_a_run_visits_a_prompt():
+    """25,600 rollouts in groups of 8 are 3,200 groups."""
+    assert describe_visits(25_600, 8, 1_600).endswith("visits each of 1,600 prompts 2 times")
+    assert describe_visits(25_600, 8, 20).endswith("of 20 prompts 160 times")
+    assert "8,000 prompts 0.4 times: methods that need second visits" in describe_visits(25_600, 8, 8_000)

@@ -14,7 +14,7 @@ import pytest
 import typer
 from tests.in_process import run_command
 
-from curro.cli import main, make_app
+from curro.cli import make_app
 from curro.core.prompts import PromptTable
 from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
@@ -60,19 +60,8 @@ def curro(curro, tmp_path, monkeypatch):
     ("arguments", "named"),
     [
         ("--data empty.jsonl", "empty.jsonl is empty"),
-        ("--data lab:chain", "family 'chain'"),
         ("--curriculum prioritised-replay", "'prioritized-replay'?"),
-        ("--curriculum prioritized-replay:varant=published", "'varant'"),
-        ("--curriculum mine:Method", "module 'mine'"),
-        ("--curriculum 'uniform band:0,1'", "band:0,1"),
-        ("--curriculum sec:column=levl", "'levl'"),
-        ("--curriculum uniform:=1", "'=1'"),
-        ("--admission band:0.7,0.3", "low < high"),
-        ("--advantage smoothed:alpha=2", "alpha"),
-        ("--loss-type drgrpo", "--loss-type must be one of dr_grpo"),
-        ("--fill-limit 0", "--fill-limit must be 1 or more"),
         ("--limit 5 --prompts-per-step 8", "--prompts-per-step"),
-        ("--learning-rate -1", "--learning-rate must be"),
         ("--resume runs/none", "runs/none"),
         ("--resume data.jsonl", "data.jsonl: it is a file"),
         ("--resume folder", "config.json"),
@@ -143,79 +132,11 @@ def test_places_where_nothing_can_be_written(curro, arguments, sentence):
     assert sentence in curro(*shlex.split(arguments))
 
 
-@pytest.mark.parametrize("mistake", ["def f(:", "f = undefined", "raise RuntimeError('no GPU')"])
-def test_modules_that_cannot_be_imported(curro, mistake):
-    name = f"mine_{len(mistake)}"
-    Path(f"{name}.py").write_text(mistake)
-    method = curro("train", "--data", "lab:chains", "--curriculum", f"{name}:Method")
-    assert f"selection '{name}:Method': importing '{name}' failed: " in method
-    reward = curro("train", "--data", "lab:chains", "--reward", f"{name}:f")
-    assert f"reward '{name}:f': importing '{name}' failed: " in reward
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "sentence"),
-    [
-        ("config.json", "[]", "config.json is damaged: it is no object but list"),
-        ("metrics.jsonl", "[]\n", "line 1 of run/metrics.jsonl is damaged: it is no object but list"),
-        ("metrics.jsonl", "{}\n", "line 1 of run/metrics.jsonl is damaged: it has no 'step'"),
-        ("groups.jsonl", '{"step": 1}\n', "line 1 of run/groups.jsonl is damaged: it has no 'prompt'"),
-    ],
-)
-def test_damaged_runs(curro, file, content, sentence):
-    run = RunFolder.create("run", {})
-    run.append_metrics({"step": 1, "rollouts": 8})
-    Path("run", file).write_text(content)
-    assert sentence in curro("report", "run")
-
-
 def test_what_moves_the_cursor_is_spelt_out(curro):
     Path("evil.jsonl").write_text(json.dumps({"\x1b]0;owned\x07\x1b[2J\n[red]": 1}) + "\n")
     said = curro("train", "--data", "evil.jsonl")
     assert said.isprintable()
     assert r"no column of \x1b]0;owned\x07\x1b[2J\n[red] holds prompts" in said
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (
-            "train",
-            [
-                "[default: the lab's own model, for data of the lab]",
-                "[default: TRL's; leave-one-out with --allocation]",
-                "[default: frontier]",
-            ],
-        ),
-        ("compare", ["[default: one for each CPU core; one on a GPU]", "[default: uniform frontier]"]),
-        ("estimate", ["[default: estimates/DATA-MODEL]"]),
-        ("report", ["[default: RUN/report.html]"]),
-    ],
-)
-def test_help_says_every_default(monkeypatch, capsys, command, words):
-    monkeypatch.setattr(sys, "argv", ["curro", command, "--help"])
-    with pytest.raises(SystemExit):
-        main()
-    said = "".join(capsys.readouterr().out.split())  # a line may end after a hyphen
-    for word in words:
-        assert "".join(word.split()) in said
-
-
-def test_paths_are_no_markup(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    RunFolder.create("run", {}).append_metrics({"step": 1, "rollouts": 8})
-    said = run_command("report", "run", "--out", "r[/b].html", folder=tmp_path)
-    assert said.strip() == "r[/b].html"
-
-
-def test_a_folder_that_is_in_use(curro):
-    Path("mine").mkdir()
-    Path("mine/notes.txt").write_text("precious")
-    assert "mine exists and is not an empty folder" in curro("train", "--data", "lab:chains", "--out", "mine")
-
-
-def test_a_folder_without_a_run(curro):
-    assert "holds no run" in curro("inspect", ".")
 
 
 COMPARED = ["compare", "uniform", "--out", "both"]
@@ -261,11 +182,6 @@ def test_switches_reach_the_runs_of_a_comparison(curro, monkeypatch, tmp_path):
     given = train.make_context("train", *flags).params
     switches = ("skip_empty_steps", "keep_best", "share_prompts", "vllm")
     assert [given[name] for name in switches] == [True, True, False, False]
-
-
-def test_another_method_under_the_same_name(curro, compared):
-    compared("--curriculum=uniform:", "--seed=0")
-    assert "--curriculum was uniform:, is uniform" in curro(*COMPARED)
 
 
 @pytest.mark.parametrize(

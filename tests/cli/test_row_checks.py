@@ -19,7 +19,7 @@ def test_the_doctor_names_rows_by_source(curro):
     said = curro("doctor", "rows.jsonl", "--reward", "exact")
     assert "reward 'exact' on 9 of 9 rows: 0 do not fit, 1 cannot be scored" in said
     assert "odd: 0 of 5 wrong, 1 unscored" in said
-    said = curro("doctor", "rows.jsonl", "--reward", "function-calls", "--sample", "4", status=1)
+    said = curro("doctor", "rows.jsonl", "--reward", "function-calls", status=1)
     assert "row " in said
     assert "cannot be read" in said
     said = curro("doctor", "rows.jsonl", "--reward", "scored_here:half")

@@ -42,10 +42,4 @@ def test_a_comparison_in_which_a_run_fails_and_one_that_goes_on(tmp_path, user_m
     again = " ".join(run_command("compare", "both", folder=tmp_path).split())
     assert "uniform 0." in again
     assert "pspo 0." in again
-    written = run_command("report", "both", folder=tmp_path).splitlines()
-    assert "both/pspo-seed0/report.html" in written
-    assert written[-1] == "both/report.html"
-    listed = run_command("inspect", "both", folder=tmp_path)
-    assert "pspo-seed0" in listed
-    assert "curro inspect both/" in listed
-    run_command("inspect", "both", "3", folder=tmp_path, status=2)
+    assert "name one of them" in run_command("inspect", "both", folder=tmp_path, status=2)

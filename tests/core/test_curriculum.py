@@ -9,17 +9,7 @@ from curro import Choice, ConfigError, Curriculum, ExhaustedError, Reason, Rewar
 from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.methods.selection.uniform import Uniform
 
-SELECTIONS = [
-    "uniform",
-    "uniform:replacement=true",
-    "prioritized-replay",
-    "prioritized-replay:candidates=2",
-    "prioritized-replay:variant=published",
-    "prioritized-replay:variant=published,draw=proportional",
-    "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",
-    "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
-    "prioritized-replay:variant=published,initial_priority=inf",
-]
+SELECTIONS = ["uniform", "prioritized-replay", "prioritized-replay:variant=published,draw=proportional"]
 
 
 def test_a_verdict_worked_by_hand():
@@ -336,3 +326,24 @@ def test_the_text_of_a_curriculum_names_all_parts():
 def test_a_number_of_prompts_that_no_table_holds_is_refused():
     with pytest.raises(ConfigError, match="at most 2,147,483,647 prompts"):
         Curriculum("uniform", 10**12)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "words"),
+    [
+        ([{"question": "a"}], "no column 'prompt'"),
+        ([{"prompt": "a"}, "b"], "row 1 is 'b'"),
+        ([{"a", "b"}], "`prompt`"),
+        ([[{"role": "user", "content": "a"}]], "`prompt`"),
+        ("problems.jsonl", "not 'problems.jsonl'"),
+    ],
+)
+def test_prompts_that_are_none(prompts, words):
+    with pytest.raises(ConfigError, match=words):
+        Curriculum("uniform", prompts)
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, None])
+def test_a_seed_that_is_none(seed):
+    with pytest.raises(ConfigError, match="seed"):
+        Curriculum("uniform", 4, seed=seed)

@@ -67,17 +67,6 @@ def test_a_module_alone_is_not_imported(user_module, end):
         load_object(f"{name}{end}", "strip")
 
 
-def test_a_module_that_is_not_there(user_module):
-    with pytest.raises(
-        ConfigError, match=r"^reward 'no_such_module:f': there is no module 'no_such_module' in /.* nor"
-    ):
-        load_object("no_such_module:f", "reward")
-    with pytest.raises(ConfigError, match=r"there is no module 'no_such_package' in"):
-        load_object("no_such_package.part:f", "reward")
-    with pytest.raises(ConfigError, match=r"^reward ':f': importing '' failed"):
-        load_object(":f", "reward")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

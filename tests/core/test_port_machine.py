@@ -24,8 +24,8 @@ SELECTIONS = [
     "prioritized-replay-published",
     "prioritized-replay:variant=published",
     "prioritized-replay:variant=published,draw=proportional",
-    "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",
-    "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,exploration=0.5",
+    "prioritized-replay:variant=published,draw=proportional,exploration=0.5",
     "prioritized-replay:variant=published,initial_priority=inf",
     "prioritized-replay:variant=published,retest_every=2,tolerance=0.3",
     "posterior",
@@ -33,7 +33,10 @@ SELECTIONS = [
     "sec:categories=3",
     "adcl:chunks=3",
     "frontier",
+    "frontier:candidates=4",
 ]
+TEXTS = [{"prompt": f"{'abcd'[i % 4]} {i}", "source": "ab"[i % 2]} for i in range(SIZE)]
+"""The last selection learns from texts, the others know the number of prompts alone."""
 REWARDS = {
     "0/1": lambda rng, shape: rng.integers(0, 2, shape).astype(float),
     "equal": lambda rng, shape: np.full(shape, 0.1),
@@ -56,7 +59,8 @@ class Port(RuleBasedStateMachine):
         self.is_saved = True
 
     def fresh(self):
-        return Curriculum(self.spec, SIZE, advantage=self.advantage, seed=3)
+        prompts = TEXTS if self.spec == SELECTIONS[-1] else SIZE
+        return Curriculum(self.spec, prompts, advantage=self.advantage, seed=3)
 
     def both(self, act):
         self.is_saved = False

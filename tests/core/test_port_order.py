@@ -13,8 +13,8 @@ SELECTIONS = [
     "prioritized-replay:candidates=2",
     "prioritized-replay:variant=published",
     "prioritized-replay:variant=published,draw=proportional",
-    "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",
-    "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,exploration=0.5",
+    "prioritized-replay:variant=published,draw=proportional,exploration=0.5",
     "prioritized-replay:variant=published,initial_priority=inf",
     "pspo",
     "pspo:replacement=true,normalize=all",
@@ -27,12 +27,18 @@ BATCHES = [
     "posterior",
     "posterior:target=none,exploration=0.25",
     "frontier",
-    "frontier",
+    "frontier:candidates=4",
 ]
 """They choose for a whole batch: small selects draw other prompts than one large one."""
 SCALE_FREE = [*SELECTIONS[:5], "sec", "adcl", *BATCHES]
 """Not those as published that have constants in units of the reward."""
 RATES = np.random.default_rng(0).beta(0.5, 0.5, 60)
+TEXTS = [{"prompt": f"{'abcd'[i % 4]} {i}"} for i in range(len(RATES))]
+
+
+def curriculum_of(spec, seed, **options):
+    """The last selection learns from texts, the others know the number of prompts alone."""
+    return Curriculum(spec, TEXTS if spec == BATCHES[-1] else len(RATES), seed=seed, **options)
 
 
 def roll_out(prompts, step, group=8):
@@ -44,7 +50,7 @@ def roll_out(prompts, step, group=8):
 
 def run(spec, *, select=None, observe=None, steps=40, n=6, seed=1, scale=lambda r: r, **options):
     """Train for some steps; returns the prompts drawn (steps, n) and the curriculum."""
-    curriculum = Curriculum(spec, len(RATES), seed=seed, **options)
+    curriculum = curriculum_of(spec, seed, **options)
     drawn = []
     for step in range(steps):
         draws = [curriculum.select(k, step=step) for k in (select or [n])]
@@ -62,14 +68,6 @@ def test_small_selects_draw_what_one_large_select_draws(spec, parts):
     one, _ = run(spec)
     several, _ = run(spec, select=parts)
     np.testing.assert_array_equal(several, one)
-
-
-@pytest.mark.parametrize("spec", SELECTIONS)
-def test_small_selects_have_the_same_probabilities(spec):
-    batch, places = (Curriculum(spec, 9, seed=2) for _ in range(2))
-    whole = batch.select(7, step=0)
-    single = [places.select(1, step=0).probabilities[0] for _ in range(7)]
-    np.testing.assert_array_equal(whole.probabilities, single)
 
 
 @pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
@@ -94,10 +92,10 @@ def test_the_order_and_batching_of_feedback_do_not_change_later_draws(spec, orde
 
 @pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
 def test_a_resume_between_any_two_calls_changes_nothing(spec):
-    curriculum, expected = Curriculum(spec, len(RATES), seed=1), run(spec, select=[2, 4])[0]
+    curriculum, expected = curriculum_of(spec, 1), run(spec, select=[2, 4])[0]
 
     def resumed(curriculum):
-        fresh = Curriculum(spec, len(RATES), seed=1)
+        fresh = curriculum_of(spec, 1)
         fresh.load_state_dict(curriculum.state_dict())
         return fresh
 
@@ -112,13 +110,6 @@ def test_a_resume_between_any_two_calls_changes_nothing(spec):
         curriculum = resumed(curriculum)
         curriculum.observe(first.tickets, roll_out(first.prompts, step))
         curriculum = resumed(curriculum)
-
-
-@pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
-def test_same_seed_same_draws_and_another_seed_others(spec):
-    first, again, other = run(spec)[0], run(spec)[0], run(spec, seed=2)[0]
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
 
 
 @pytest.mark.parametrize("spec", SCALE_FREE)

@@ -93,13 +93,6 @@ def test_frames():
     assert "key" not in PromptTable(2).to_pandas()
 
 
-def test_a_frame_does_not_change_as_training_goes_on():
-    curriculum = Curriculum("uniform", 2)
-    arrow, frame = curriculum.table.to_arrow(), curriculum.table.to_pandas()
-    curriculum.observe(curriculum.select(2, step=0).tickets, [[1.0], [1.0]])
-    assert arrow["visits"].to_pylist() == [0, 0] == frame["visits"].tolist()
-
-
 def test_metrics_by_the_latest_visit():
     curriculum = Curriculum("uniform", 5)
     draw = curriculum.select(4, step=0)
@@ -133,43 +126,12 @@ def test_a_saved_table_of_other_columns_or_sizes():
     assert not table["visits"].any()
 
 
-def test_metrics_against_numpy():
-    table, rng = PromptTable(500, reward_range=(-1.0, 3.0)), np.random.default_rng(0)
-    prompts = rng.permutation(500)[:300]
-    mean, variance = rng.uniform(-1, 3, 300), np.where(rng.random(300) < 0.5, 0.0, rng.random(300))
-    table.visit(prompts, np.full(300, 7), mean, variance)
-    rate, flat = table.success_rate(mean.astype(np.float32).astype(np.float64)), variance == 0
-    metrics = table.metrics()
-    assert metrics["table/unseen"] == 200
-    assert metrics["table/solved"] == (flat & (rate >= 0.5)).sum()
-    assert metrics["table/unsolved"] == (flat & (rate < 0.5)).sum()
-    assert metrics["table/learnable"] == (~flat).sum()
-    assert metrics["table/success_rate_mean"] == pytest.approx(rate.mean(), rel=1e-12)
-    assert metrics["table/success_rate_std"] == pytest.approx(rate.std(), rel=1e-12)
-
-
 def test_a_prompt_that_is_visited_twice_in_a_batch_keeps_the_last():
     table = PromptTable(3)
     table.visit(np.array([1, 1]), np.array([4, 5]), np.array([0.25, 0.5]), np.array([0.0, 1.0]))
     row = [table[name][1] for name in ("visits", "last_step", "reward_mean", "reward_variance")]
     assert row == [2, 5, 0.5, 1.0]
     assert table["visits"].tolist() == [0, 2, 0]
-
-
-def test_columns_that_lie_together_are_columns_like_others():
-    table = PromptTable(3)
-    records = table.add_together(("left", np.int8, 2), ("right", np.float64, np.nan))
-    table["right"][1] = 0.5
-    assert records[1].tolist() == (2, 0.5)
-    assert list(table.columns)[-2:] == ["left", "right"]
-    assert records.itemsize == 9
-    restored = PromptTable(3)
-    restored.add_together(("left", np.int8, 0), ("right", np.float64, 0))
-    restored.load_state_dict(table.state_dict())
-    np.testing.assert_array_equal(restored["right"], [np.nan, 0.5, np.nan])
-    with pytest.raises(ConfigError, match="has a column 'left' already"):
-        table.add_together(("new", np.int8, 0), ("left", np.int8, 0))
-    assert "new" not in table.columns
 
 
 def test_a_name_that_checkpoints_cannot_keep_is_refused():

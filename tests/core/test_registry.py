@@ -67,7 +67,7 @@ def test_a_method_is_named(spec, kind, values):
 def test_published_values_are_those_of_section_5():
     method = registry.build("selection", REPLAY + ":variant=published")
     assert (method.smoothing, method.initial_priority, method.bonus, method.tolerance) == (0.8, 0.2, 1e-4, 0)
-    assert (method.exploration, method.explore_by, method.draw) == (0.125, "batch", "top")
+    assert (method.exploration, method.draw) == (0.125, "top")
     assert (method.retest_every, list(method.retests.values())) == (10, [1, 3])
 
 
@@ -85,80 +85,39 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
     ("spec", "words"),
     [
         ("unifrom", r"no selection is called 'unifrom' \(did you mean 'uniform'\?\); there are: "),
-        ("unifrom:replacement=true", r"no selection is called 'unifrom' \(did you mean 'uniform'\?\)"),
-        ("zzz", "no selection is called 'zzz'; there are: .*pspo, .*uniform; your own is module:Class"),
-        ("", "no selection is called ''; there are: .*prioritized-replay, .*uniform"),
-        ({}, "selection needs a name: one of .*prioritized-replay, .*uniform, or module:Class"),
+        ("", "no selection is called ''"),
+        ({}, "selection needs a name"),
         ({"name": 3}, "selection needs a name"),
         (None, "selection is a name, or a dict of `name` and options, not None"),
-        (["uniform"], "selection is a name, or a dict"),
         ("no.such:Thing", "selection 'no.such:Thing': there is no module 'no' in "),
         ("mine:Forwards", "selection 'mine:Forwards': the module 'mine' has no 'Forwards'"),
-        (":Uniform", "selection ':Uniform': importing '' failed"),
-        ("mine:pi", "'mine:pi' cannot be built from options: 3.14 is not a callable object"),
-        (
-            "uniform:replace=true",
-            r"has no option 'replace' \(did you mean 'replacement'\?\); there are: replacement",
-        ),
+        ("mine:pi", "'mine:pi' cannot be built from options"),
+        ("uniform:replace=true", r"has no option 'replace' \(did you mean 'replacement'\?\)"),
+        ("uniform:replacement=yes", "replacement is true or false, not 'yes'"),
         ("uniform:true,false", "takes 1 options, not 2"),
-        ("uniform:=1", "'=1' in 'uniform:=1' names no option: write option=value"),
-        (
-            "mine:Backwards:hop=2",
-            "selection 'mine:Backwards' has no option 'hop'; there are: label, ratio, skip",
-        ),
+        ("uniform:=1", "'=1' in 'uniform:=1' names no option"),
         (REPLAY + ":variant=publishd", "has no variant 'publishd'; there are: default, published"),
-        (
-            REPLAY + ":smoothing=1",
-            "variant default. has no option 'smoothing'; there are: candidates, exploration, ",
+        (REPLAY + ":smoothing=1", "variant default. has no option 'smoothing'"),
+        *((f"{REPLAY}:candidates={wrong}", "candidates is") for wrong in (0, 3, 4.0)),
+        *(
+            (f"{REPLAY}:variant=published,{name}={wrong}", f"{name} is")
+            for name, values in {
+                "smoothing": (0, 1.01, "nan", "fast", "true"), "initial_priority": ("-inf", "nan"),
+                "draw": ("best",), "exploration": (1.5,), "bonus": (-1, "inf"), "tolerance": (0.5,),
+                "retest_every": (-1, 2.5), "retest_solved": (-1,), "retest_unsolved": ("many",),
+            }.items()
+            for wrong in values
         ),
-        (
-            REPLAY + ":variant=published,smoothin=1",
-            r"has no option 'smoothin' \(did you mean 'smoothing'\?\)",
+        *(
+            (f"{REPLAY}:variant=published,draw=proportional,initial_priority={wrong}", "finite initial")
+            for wrong in ("inf", -1)
         ),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_name_or_option(spec, words):
     with pytest.raises(ConfigError, match=words) as error:
         Curriculum(spec, 3)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("smoothing=0", r"smoothing is in \(0, 1\], not 0"),
-        ("smoothing=1.01", r"smoothing is in \(0, 1\], not 1.01"),
-        ("smoothing=nan", r"smoothing is in \(0, 1\], not nan"),
-        ("smoothing=fast", "smoothing is a number, not 'fast'"),
-        ("smoothing=true", "smoothing is a number, not True"),
-        ("initial_priority=-inf", "initial_priority is a number or infinity, not -inf"),
-        ("initial_priority=nan", "initial_priority is a number or infinity, not nan"),
-        ("initial_priority=inf,draw=proportional", "needs a finite initial_priority from 0, not inf"),
-        ("initial_priority=-1,draw=proportional", "needs a finite initial_priority from 0, not -1"),
-        ("draw=best", 'draw is "top" or "proportional", not \'best\''),
-        ("exploration=1.5", r"exploration is in \[0, 1\], not 1.5"),
-        ("explore_by=step", 'explore_by is "batch" or "prompt", not \'step\''),
-        ("bonus=-1", "bonus is a number from 0, not -1"),
-        ("bonus=inf", "bonus is a number from 0, not inf"),
-        ("tolerance=0.5", r"tolerance is in \[0, 0.5\), not 0.5"),
-        ("retest_every=-1", "retest_every is a number of steps, or 0 for none, not -1"),
-        ("retest_every=2.5", "retest_every is a whole number, not 2.5"),
-        ("retest_solved=-1", "retest_solved is from 0, not -1"),
-        ("retest_unsolved=many", "retest_unsolved is a whole number, not 'many'"),
-    ],
-)
-def test_a_wrong_option_value(options, words):
-    with pytest.raises(ConfigError, match=words) as error:
-        Curriculum(f"{REPLAY}:variant=published,{options}", 3)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("wrong", [0, -2, 3, 4.0])
-def test_candidates_are_an_even_number(wrong):
-    with pytest.raises(ConfigError, match="candidates is"):
-        Curriculum(f"{REPLAY}:candidates={wrong}", 3)
-    with pytest.raises(ConfigError, match="replacement is true or false, not 'yes'"):
-        Curriculum("uniform:replacement=yes", 3)
 
 
 @pytest.mark.parametrize("other", [{}, {"seed": 3, "fill_limit": 2}, {"advantage": None}])

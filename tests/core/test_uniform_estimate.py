@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro import CheckpointError, Curriculum
+from curro import Curriculum
 from curro.core.prompts import PromptTable
 from curro.core.uniform_meter import UniformMeter
 from curro.data import PromptSet
@@ -76,18 +76,6 @@ def test_it_is_what_uniform_sampling_finds(method):
     assert outside <= 2
 
 
-def test_the_interval_of_the_default_covers_the_share():
-    """In 100 runs it held it in 99, and was 0.085 wide in the mean, 0.1 without predictions."""
-    inside = 0
-    for number, pool in enumerate(POOLS.values()):
-        for seed in range(4):
-            rates = pool(np.random.default_rng(seed), 1200)
-            metrics = trained("frontier", rates, 10 * seed + number, steps=40).metrics()
-            share = np.mean(1 - rates**8 - (1 - rates) ** 8)
-            inside += metrics["signal/uniform_share_low"] < share < metrics["signal/uniform_share_high"]
-    assert inside >= 17
-
-
 def test_predictions_by_hand():
     """Half of 32 groups have a signal, and predictions say that such prompts were drawn too often."""
     meter = UniformMeter(PromptTable(100))
@@ -138,22 +126,6 @@ def test_where_nothing_is_known_nothing_is_said(method):
     metrics = trained(method, np.full(1200, 0.5), 0, steps=5).metrics()
     assert np.isnan(metrics["signal/uniform"])
     assert np.isnan(metrics["signal/ratio"])
-
-
-def test_it_goes_on_after_a_resume():
-    rates = np.linspace(0, 1, 200)
-    steady = trained("pspo", rates, 1, steps=3)
-    in_flight = steady.select(5, step=3).tickets
-    resumed = Curriculum("pspo", 200, seed=1)
-    resumed.load_state_dict(steady.state_dict())
-    rewards = np.tile([1.0, 0.0], (5, 4))
-    for curriculum in (steady, resumed):
-        curriculum.observe(in_flight, rewards)
-    assert resumed.metrics() == pytest.approx(steady.metrics(), nan_ok=True)
-    state = steady.state_dict()
-    state["meters"]["uniform"] |= {"tickets": np.zeros(1, np.int64), "open": np.array([[-1.0, 0.0]])}
-    with pytest.raises(CheckpointError, match="uniform/open"):
-        resumed.load_state_dict(state)
 
 
 def alike(rate):

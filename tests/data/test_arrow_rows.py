@@ -6,13 +6,11 @@ import json
 from datetime import date
 from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from curro import Curriculum
-from curro.core.identity import DatasetRows, HashKeys, RowNumbers
+from curro.core.identity import DatasetRows
 from curro.data import DataError, PromptSet, load_prompts
 from curro.data.arrow_rows import ArrowRows
 
@@ -61,15 +59,6 @@ def test_the_same_rows_keys_and_fingerprint(tmp_path, name):
     assert DatasetRows(ours).fingerprint == DatasetRows(theirs).fingerprint == plain.fingerprint
 
 
-def test_named_columns_and_a_limit(tmp_path):
-    rows = [{"text": f"t{i}", "gold": {"value": i}, "id": f"id{i}"} for i in range(6)]
-    columns = {"prompt_column": "text", "answer_column": "gold.value", "key_column": "id", "limit": 4}
-    lazy, plain = both(tmp_path, rows, **columns)
-    assert list(lazy.keys) == plain.keys == ["id0", "id1", "id2", "id3"]
-    assert lazy[3]["answer"] == plain[3]["answer"] == "3"
-    assert lazy.fingerprint == plain.fingerprint
-
-
 def test_several_files_are_one_data_set(tmp_path):
     for number in range(2):
         pq.write_table(pa.Table.from_pylist(PLAIN[number * 5 :][:5]), tmp_path / f"train-{number}.parquet")
@@ -112,13 +101,6 @@ def test_decimals_and_dates_are_answers_as_they_are_written(tmp_path):
             assert loaded.to_hf()["answer"][:] == wanted
 
 
-def test_conversations_are_read_row_by_row(tmp_path):
-    rows = [{"prompt": [{"role": "user", "content": f"hello {i}"}]} for i in range(3)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    prompts = load_prompts(str(tmp_path / "rows.parquet"))
-    assert prompts[1]["prompt"] == rows[1]["prompt"]
-
-
 def test_a_data_set_of_the_hub_stays_in_arrow_unless_its_columns_are_decoded(tmp_path, monkeypatch):
     import datasets
 
@@ -144,34 +126,3 @@ def test_a_column_can_be_added(tmp_path):
         assert more.fingerprint == prompts.fingerprint
         assert "known" in more.columns
     assert [row["level"] for row in lazy.with_column("level", range(9))] == list(range(9))
-
-
-@pytest.mark.parametrize("selection", ["frontier", "sec:column=level", "adcl:column=rate", "uniform"])
-def test_methods_see_the_same(tmp_path, selection):
-    draws = []
-    for prompts in both(tmp_path, [{**row, "rate": i / 9} for i, row in enumerate(PLAIN)]):
-        curriculum = Curriculum(selection, prompts, seed=1)
-        for step in range(3):
-            draw = curriculum.select(3, step=step)
-            curriculum.observe(draw.tickets, np.eye(3))
-        draws.append(draw.prompts.tolist())
-        assert curriculum.table.to_arrow()["key"].to_pylist() == list(prompts.keys)
-    assert draws[0] == draws[1]
-
-
-def test_hashes_that_are_equal_are_found():
-    hashes = np.random.default_rng(0).integers(0, 255, (50, 16), np.uint8)
-    assert HashKeys(hashes).are_distinct()
-    hashes[7, :8] = hashes[30, :8]
-    assert HashKeys(hashes).are_distinct()
-    hashes[7] = hashes[30]
-    assert not HashKeys(hashes).are_distinct()
-    assert HashKeys(hashes)[7] == hashes[7].tobytes().hex()
-
-
-def test_row_numbers_are_keys():
-    keys = RowNumbers(3)
-    assert list(keys) == keys[:] == ["0", "1", "2"]
-    assert keys[-1] == "2"
-    with pytest.raises(IndexError):
-        keys[3]

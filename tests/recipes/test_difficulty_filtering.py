@@ -75,7 +75,6 @@ def test_the_whole_pipeline(tmp_path, monkeypatch, capsys):
         (folder,) = (out / "evaluation").glob(f"*out-{name}")
         assert len(EstimateFolder.open(folder).table()) == 16
     assert "Accuracy" in capsys.readouterr().out
-    assert (out / "evaluation" / "evaluation.html").is_file()
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -19,7 +19,8 @@ from curro.reward.answers import (
     outside_thoughts,
     spoken,
 )
-from curro.reward.notation import last_expression, number, unwrapped
+from curro.reward.notation import last_expression, unwrapped
+from curro.reward.quantities import number
 
 
 @pytest.mark.parametrize(

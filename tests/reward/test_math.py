@@ -267,7 +267,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("", "no solution"), (r"\boxed{none}", "0"),
     ],
     "wrappers and prose": [
-        ("the answer is forty-two", "42"), ("odd", "dod"), (r"\boxed{silent}", "listen"),
+        ("odd", "dod"), (r"\boxed{silent}", "listen"),
         (r"\boxed{101_2}", "101_3"),
     ],
 }  # fmt: skip
@@ -364,9 +364,111 @@ RIGHT["the row's answer as a solution"] = [
     ("a text that no mathematics can read", "a text that no mathematics can read"),
 ]  # fmt: skip
 WRONG["no answer"] = [
-    (r"2 \boxed{", "3"), (r"\boxed{1, 2, 3}", "2"), ("two", "2"), ("no number", "yes"),
+    (r"2 \boxed{", "3"), (r"\boxed{1, 2, 3}", "2"), ("no number", "yes"),
     (r"\boxed{" + "1 + " * 400 + "1}", "401"),
 ]  # fmt: skip
+
+
+FORMS: dict[str, tuple[list[str], list[str]]] = {
+    "18": (["eighteen", r"\boxed{\text{eighteen}}", "The answer is eighteen."], ["eighty", "eight"]),
+    "-7": (["negative seven", "minus seven"], ["seven"]),
+    "3k": ([r"\boxed{k+2k}"], [r"\boxed{3000}"]),
+    "0.001": (["0,001"], ["1,001"]),
+    "7": (["She can buy at most 7 apples.", "He needs at least 7."], ["The answer isn't 7."]),
+    "123": (["one hundred and twenty-three", "one hundred twenty-three"], ["one hundred", "twenty-three"]),
+    "2.5": (["two and a half", r"\boxed{2,5}", r"\boxed{2½}"], ["two", r"\boxed{2, 5}", r"\boxed{25}"]),
+    "75%": (["seventy-five percent", r"\boxed{\frac34}"], [r"\boxed{7.5}", r"\boxed{7500\%}"]),
+    "1,2": ([r"\boxed{2,1}"], [r"\boxed{1.2}"]),
+    "1234567": (
+        [r"\boxed{1.234.567}", r"\boxed{12,34,567}", r"\boxed{1\;234\;567}", r"\boxed{1~234~567}"],
+        [r"\boxed{1.234567}", r"\boxed{1,2,3,4,5,6,7}"],
+    ),
+    "100000": ([r"\boxed{100k}", r"\boxed{1 \text{ lakh}}", "one hundred thousand"], [r"\boxed{100}"]),
+    "$1.5 million": (["$1.5M", "1.5 million dollars"], ["$1.5 billion", r"\boxed{1.5}"]),
+    "1/3": (
+        [r"\boxed{0.\overline{3}}", r"\boxed{0.\dot{3}}", r"\boxed{0.(3)}", r"\boxed{0.333...}", "one third"],
+        [r"\boxed{0.333}", r"\boxed{0.\overline{34}}"],
+    ),
+    r"0.1\overline{6}": ([r"\boxed{1/6}", r"\boxed{0.1\overline{66}}"], [r"\boxed{0.\overline{16}}"]),
+    "$4.50": (["450 cents", "4 dollars and 50 cents"], ["4.5 cents", "4 dollars and 5 cents"]),
+    r"1 \text{ hour } 30 \text{ minutes}": (
+        ["1 hour and 30 minutes", r"\boxed{1.5 \text{ hours}}", r"\boxed{90\text{ minutes}}"],
+        [r"\boxed{30\text{ minutes}}", r"\boxed{30}", r"\boxed{1.3\text{ hours}}"],
+    ),
+    "2 hours": (["120 minutes", "two hours"], ["2 minutes"]),
+    "3:45 PM": ([r"\boxed{15:45}", r"\boxed{3{:}45\text{ PM}}"], [r"\boxed{3:45 AM}", r"\boxed{13:45}"]),
+    "10:00 AM": (["10 AM", "10 o'clock"], ["10 PM", "11 AM"]),
+    "July 4": ([r"\boxed{July 4th}", "4 July"], [r"\boxed{4}", r"\boxed{\text{June 4}}", "July 14"]),
+    "2024-03-01": ([r"\boxed{\text{March 1, 2024}}"], [r"\boxed{2020}", r"\boxed{2024-01-03}"]),
+    "2:3": (["2 : 3", r"\boxed{2\text{ to }3}", r"\boxed{2\colon3}", r"\boxed{\frac23}"], [r"\boxed{3:2}"]),
+    "2:3:5": ([r"\boxed{2\colon 3\colon 5}"], [r"\boxed{2:5:3}", r"\boxed{2/15}"]),
+    "1010_2": (
+        [r"\boxed{(1010)_2}", r"\boxed{1010_{\text{two}}}", r"\boxed{0b1010}", r"\boxed{1010 (base 2)}"],
+        [r"\boxed{1010_3}", r"\boxed{0x1010}", r"\boxed{1010 (base 3)}"],
+    ),
+    "2F_{16}": ([r"\boxed{2F}", r"\boxed{0x2F}"], [r"\boxed{2F_8}", r"\boxed{F2}"]),
+    "Monday": (
+        ["It will be **Monday**.", r"\boxed{\text{a Monday}}", "on Monday"],
+        ["Monday or Tuesday", "It will be Tuesday, since today is Monday.", "It is not Monday."],
+    ),
+    "odd": (["The function is odd."], ["It is odd, but the function is even.", "neither even nor odd"]),
+    "no solution": (["There is no solution.", r"\boxed{\emptyset}"], [r"\boxed{0}", "the solution is 5"]),
+    "DNE": (["The limit does not exist."], [r"\boxed{0}", r"\boxed{\infty}"]),
+    r"-\infty": (["negative infinity"], ["infinity", "∞"]),
+    "H2O": (["H₂O", r"\boxed{\text{H}_2\text{O}}", r"\boxed{\ce{H2O}}"], ["HO2", r"\boxed{H_2O_2}"]),
+    "twelve": ([r"\boxed{12}"], [r"\boxed{20}", "two"]),
+    "3rd": (["third", r"\boxed{3^{\text{rd}}}"], ["2nd", "33rd"]),
+    "x=1, y=2, z=3": (
+        ["x = 1, y = 2, z = 3", r"\boxed{(1,2,3)}", r"\boxed{z=3, x=1, y=2}"],
+        [r"\boxed{(3,2,1)}", r"\boxed{x=1,y=3,z=2}"],
+    ),
+    "(3, -4)": (
+        ["x = 3, y = -4", r"\boxed{\begin{cases} x=3 \\ y=-4 \end{cases}}", r"\boxed{(x,y)=(3,-4)}"],
+        [r"\boxed{x=-4, y=3}", r"\boxed{(-4,3)}"],
+    ),
+    r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}": (
+        [
+            r"\boxed{\begin{pmatrix}1&2\\3&4\end{pmatrix}}", r"\boxed{[[1,2],[3,4]]}",
+            r"\boxed{\left(\begin{array}{cc}1&2\\3&4\end{array}\right)}",
+        ],
+        [r"\boxed{\begin{pmatrix}1&3\\2&4\end{pmatrix}}", r"\boxed{1,2,3,4}"],
+    ),
+    r"\{1, 2, 3\}": (["1, 2, and 3", "The answers are 1, 2, and 3."], [r"\boxed{123}"]),
+    "[-2, 7]": (["[-2;7]"], [r"\boxed{(-2;7)}"]),
+    r"k\pi, k \in \mathbb{Z}": ([r"\boxed{x=k\pi,\ k\in\mathbb Z}"], [r"\boxed{2k\pi, k\in\mathbb{Z}}"]),
+    "f(x)=x": ([r"\boxed{f(x) = x \text{ for all } x}"], [r"\boxed{f(x)=2x}"]),
+    r"p \equiv 1 \pmod{4}": ([r"\boxed{p\equiv1\pmod 4}"], [r"\boxed{1}", r"\boxed{p\equiv 1\pmod{8}}"]),
+    r"O(n \log n)": (["O(n log n)", r"\boxed{\mathcal{O}(n\log n)}"], ["O(n)", "O(log n)"]),
+    "sin(x)": ([r"\boxed{\sin x}"], [r"\boxed{\cos x}"]),
+    "C": (
+        ["选C", "故选C。", "正确选项是C", "C\n\nExplanation: because A and B are wrong."],
+        ["Either B or C", "C is incorrect.", "故选：D"],
+    ),
+    "Option C": ([r"\boxed{C}"], [r"\boxed{B}"]),
+    "24": (["答：一共有24个苹果。", r"\boxed{24个}"], ["答：一共有25个苹果。"]),
+    "42": (
+        [
+            r"\boxed{\color{red}{42}}", r"\boxed{\Large{42}}", r"\framebox{42}", "boxed{42}",
+            '{"final_answer": "42", "why": "6*7"}', "<|begin_of_box|>42<|end_of_box|>", "<result>42</result>",
+        ],
+        [
+            r"\boxed{\text{not } 42}", "The answer is not 42.", r"\boxed{\text{at least }42}",
+            r"\boxed{\le 42}", "I can't answer 42.", r"\boxed{42k}",
+        ],
+    ),
+}  # fmt: skip
+"""Completions that are right and that are wrong, by the answer as a data set writes it."""
+
+
+def test_answers_of_data_sets():
+    pairs = [
+        (completion, gold, verdict)
+        for gold, texts in FORMS.items()
+        for verdict, completions in zip((1.0, 0.0), texts, strict=True)
+        for completion in completions
+    ]
+    scores = MATH.score([pair[0] for pair in pairs], [{"answer": pair[1]} for pair in pairs])
+    assert [pair for pair, score in zip(pairs, scores, strict=True) if score != pair[2]] == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from curro.core.errors import ConfigError, RewardError
 from curro.reward import Reward, resolve_reward
-from curro.reward.row_checks import check_rows, stop_or_say
+from curro.reward.row_checks import check_before_run, check_rows
 
 
 def rows(answers, **columns):
@@ -18,7 +18,7 @@ def rows(answers, **columns):
 GOOD = {
     "math": r"""
 72|1,250|$18|12.50 dollars|45°|40%|\frac{1}{2}|1e-05|6\pi|x<3|(0,1)|B|\textbf{(D)}\ 12|A, C|1,2,3
-["18", "18 cm"]|x^2+1|yes|Evelyn|3:30 pm|so \boxed{9}|The area is $7$.|\begin{pmatrix}1\\2\end{pmatrix}|x=4|42
+["18", "18 cm"]|x^2+1|yes|Evelyn|3:30 pm|so \boxed{9}|\begin{pmatrix}1\\2\end{pmatrix}|x=4|42
 no solution|3:2|2\sqrt{3}|\emptyset|101_2|-\infty|(1,2),(3,4)|3/4 cup|52_8|\text{June 20}|1 \pm \sqrt{19}
 \{1\pm\sqrt{5},-2\}
 """.strip()
@@ -80,9 +80,9 @@ def test_a_run_stops_above_one_percent_and_names_a_row():
             with pytest.raises(
                 ConfigError, match=r"does not fit 3 of 200 rows, such as row 0: its own answer"
             ):
-                stop_or_say(data, reward, said.append)
+                check_before_run(data, reward, said.append)
         else:
-            stop_or_say(data, reward, said.append)
+            check_before_run(data, reward, said.append)
             assert "2 do not fit" in said[0]
 
 
@@ -107,6 +107,12 @@ def test_rewards_of_the_users_own_are_never_stopped_but_said():
 
     with pytest.raises(RewardError, match="mine:f failed"):
         check_rows(rows(["1"]), Reward("mine:f", fail))
+
+
+def test_an_answer_that_is_read_in_part_is_said():
+    answers = ["5", "f is increasing on [0, 2]", "|||", "Monday"]
+    notes = check_rows(rows(answers), resolve_reward("math")).notes
+    assert any("in 2 rows, such as row 1" in note and "only '[0, 2]' counts" in note for note in notes)
 
 
 @pytest.mark.parametrize("spec", ["format", "lab:chains", "repetition"])

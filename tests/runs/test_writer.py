@@ -171,8 +171,8 @@ def test_a_host_s_run_keeps_an_earlier_run_and_goes_on_after_a_resume(tmp_path):
 def test_a_clock_counts_what_lies_between_start_and_stop(monkeypatch):
     """It runs from 10 to 13 and from 20 to 24, of which an evaluation took 1: 3 + 3 seconds, and 5 before."""
     now = {"seconds": 10.0, "cpu_seconds": 1.0}
-    monkeypatch.setattr(Clock, "_READ", {name: lambda name=name: now[name] for name in now})
-    clock = Clock(("seconds", "cpu_seconds"))
+    monkeypatch.setattr("curro.runs.writer._READ", {name: lambda name=name: now[name] for name in now})
+    clock = Clock()
     clock.lap()
     clock.leave_out(4)  # it has not been started
     assert clock.spent == {"seconds": 0.0, "cpu_seconds": 0.0}
@@ -196,11 +196,11 @@ def test_the_form_of_the_lines(tmp_path):
     writer, _ = one_step(tmp_path / "run")
     (line,) = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert line.startswith('{"step": 1, "rollouts": 6, "seconds": ')
-    assert list(json.loads(line))[3:6] == ["reward", "signal_share", "selected"]
+    assert list(json.loads(line))[4:7] == ["reward", "signal_share", "selected"]
     first, _ = (tmp_path / "run" / "groups.jsonl").read_text().splitlines()
     assert list(json.loads(first)) == [
         "step", "prompt", "ticket", "key", "text", "reason", "mean", "variance", "admitted", "rollouts",
         "source", "tokens", "cut",
     ]  # fmt: skip
     writer.evaluated(1, {"eval/pass@1": 0.5})
-    assert list(writer.folder.latest()) == ["step", "rollouts", "seconds", "eval/pass@1"]
+    assert list(writer.folder.latest()) == ["step", "rollouts", "seconds", "cpu_seconds", "eval/pass@1"]

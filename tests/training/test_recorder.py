@@ -1,4 +1,4 @@
-"""What the recorder writes of a group, and that it warns of a run whose rewards are all equal."""
+"""What the recorder writes of a group, when it evaluates, and that it advises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformers import TrainerControl, TrainerState
 from curro import Curriculum
 from curro.hosts.trl import GroupRecord
 from curro.runs.folder import PREDICTED, RunFolder
-from curro.training.recorder import ConstantRewards, Recorder
+from curro.training.recorder import Recorder
 from curro.training.settings import TrainSettings
 
 
@@ -69,45 +69,15 @@ def test_a_generation_is_evaluated_when_all_its_steps_are_made(tmp_path):
     assert [row["step"] for row in run.metrics() if "eval/pass@1" in row] == [0, 6, 12]
 
 
-def warnings(rewards_of_step, steps, reward_range=(0.0, 1.0), first=1):
-    """What is said after which step."""
-    watch = ConstantRewards(reward_range)
-    said = {step: watch.after_step(step, rewards_of_step(step)) for step in range(first, steps + 1)}
-    return {step: sentence for step, sentence in said.items() if sentence is not None}
-
-
-def test_failures_come_with_their_chance():
-    """0.99^320 is 0.0401, 0.99^640 is 0.00161."""
-    said = warnings(lambda step: [0.0] * 16, 50)
-    assert list(said) == [20, 40]
-    assert said[20] == (
-        "all 320 rewards of the first 20 steps are 0; if the pass rate were 1%, the chance of that would be "
-        "0.04: check the reward and the answers, or start from easier prompts; training goes on"
-    )
-    assert "640 rewards of the first 40 steps are 0; if the pass rate were 1%" in said[40]
-    assert "would be 0.0016: " in said[40]
-
-
-@pytest.mark.parametrize("different", [1, 7, 20])
-def test_one_other_reward_ends_the_watch(different):
-    assert warnings(lambda step: [0.0, float(step == different)], 90) == {}
-
-
-def test_a_signal_after_the_first_warning_ends_it_too():
-    assert list(warnings(lambda step: [0.0, float(step == 30)], 90)) == [20]
-
-
-def test_successes_and_other_constants():
-    assert "if the rate of failures were 1%" in warnings(lambda step: [2.0], 20, (0.0, 2.0))[20]
-    assert warnings(lambda step: [0.5] * 4, 20)[20].startswith(
-        "all 80 rewards of the first 20 steps are 0.5: check the reward"
-    )
-
-
-def test_steps_without_any_reward_count():
-    assert warnings(lambda step: [], 20)[20].startswith("no rollout of the first 20 steps has")
-    assert "all 1 rewards" in warnings(lambda step: [0.0] if step == 3 else [], 20)[20]
-
-
-def test_a_resumed_run_is_not_watched():
-    assert warnings(lambda step: [0.0], 90, first=5) == {}
+def test_a_run_whose_rewards_are_all_equal_is_advised_once(tmp_path):
+    run, curriculum, said = RunFolder.create(tmp_path / "run", {}), Curriculum("uniform", prompts=12), []
+    settings = TrainSettings("lab:chains", prompts_per_step=4, rollouts_per_prompt=2)
+    recorder = Recorder(run, curriculum, settings, evaluate=None, on_step=lambda line: None, say=said.append)
+    for step in range(1, 45):
+        draw = curriculum.select(4, step=step, rollouts=8)
+        rewards = np.zeros((4, 2))
+        recorder.on_groups(GroupRecord(step - 1, draw, rewards, curriculum.observe(draw.tickets, rewards)))
+        recorder.on_step_end(None, TrainerState(global_step=step), TrainerControl())
+    assert [sentence.partition(":")[0] for sentence in said] == [
+        "100% of the last 80 groups have no gradient"
+    ]

@@ -20,7 +20,6 @@ from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
 from curro.rollout.sampling import evaluate
 from curro.runs.folder import RunFolder
-from curro.runs.lock import LockedError
 from curro.training import run as training_run
 from curro.training import saved_model
 from curro.training.evaluation.suites import SUITES
@@ -285,12 +284,6 @@ def test_an_error_saves_the_last_finished_step(run, failing, tmp_path):
     assert folder.metrics()[-1]["rollouts"] == 6 * STEP == 8 * folder.metrics()[-1]["observed"]
 
 
-def test_an_error_that_says_what_to_do_is_not_followed_by_the_advice_to_start_again(run, failing):
-    _, error, said = run(replace(failing, rollouts=8 * STEP, prompts_per_step=32))
-    assert isinstance(error, RewardError)
-    assert said == ""
-
-
 def test_a_run_says_which_held_out_problems_it_trains_on(run, tmp_path):
     rows = [json.dumps({"prompt": f"{i}b=", "answer": str(i)}) for i in range(12)]
     (tmp_path / "train.jsonl").write_text("\n".join(rows[:8]))
@@ -331,22 +324,6 @@ def test_what_ends_the_process_is_an_error(run, monkeypatch):
         "raise an error"
     )
     assert said == "the run stopped before its first step was finished: start it again with the same command"
-
-
-def test_a_run_that_fails_before_its_first_line_is_not_offered_to_be_resumed(run, monkeypatch):
-    monkeypatch.setattr(CurriculumGRPOTrainer, "get_train_dataloader", lambda trainer: 1 / 0)
-    folder, error, said = run(settings(rollouts=STEP))
-    assert isinstance(error, ZeroDivisionError)
-    assert folder.latest() is None
-    assert said == "the run stopped before its first step was finished: start it again with the same command"
-
-
-def test_a_second_process_in_a_folder_is_refused(run):
-    folder, complete, _ = run(settings(rollouts=STEP))
-    assert complete is True
-    with folder.locked():
-        _, error, _ = run(settings(rollouts=STEP), resume=True)
-    assert isinstance(error, LockedError)
 
 
 def test_an_error_while_saving_hides_no_other(run, failing, monkeypatch):
@@ -392,13 +369,6 @@ def test_a_run_with_no_checkpoint_starts_again(run, monkeypatch):
     folder, complete, _ = run(settings(), resume=True)
     assert complete is True
     assert steps(folder) == list(range(7))
-
-
-@pytest.mark.parametrize("fast", [False, True])
-def test_a_precision_that_the_processor_lacks_is_told_of(run, monkeypatch, fast):
-    monkeypatch.setattr("curro.rollout.engines.models.multiplies_bfloat16", lambda: fast)
-    said = run(settings(precision="bfloat16"))[2]
-    assert ("leave --precision out" in said) is not fast
 
 
 def test_an_interrupt_finishes_the_step_and_saves(run):
@@ -590,25 +560,9 @@ def test_the_divergence_from_the_first_model_is_part_of_the_loss(run):
     assert [entry["kl"] > 0 for entry in state["log_history"] if "kl" in entry] == [True]
 
 
-def test_rewards_in_several_files_add_up(run, tmp_path):
-    for name, value in (("one", 1.0), ("two", 0.5)):
-        (tmp_path / f"{name}_file.py").write_text(f"def score(completion, row):\n    return {value}\n")
-    reward = f"{tmp_path}/one_file.py:score+2*{tmp_path}/two_file.py:score"
-    folder, _, _ = run(settings(rollouts=STEP, reward=reward, reward_range=(0.0, 2.0)))
-    assert folder.groups()[0]["mean"] == 2.0
-
-
 def test_what_vllm_cannot_do_is_refused(monkeypatch):
     with pytest.raises(CurroError, match="--vllm needs the package vllm"):
         plan(settings(vllm=True))
     monkeypatch.setattr("curro.training.plan.find_spec", lambda name: True)
     with pytest.raises(CurroError, match="vLLM loads no model of the lab: leave --vllm out"):
         plan(settings(vllm=True, model="lab:chains"))
-
-
-def test_vllm_is_asked_for_in_the_same_process(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(training_run, "GRPOConfig", lambda **options: asked.append(options))
-    complete = settings(vllm=True).complete(40)
-    training_run.grpo_arguments(complete, RunFolder(tmp_path), [1.0])
-    assert (asked[0]["use_vllm"], asked[0]["vllm_mode"]) == (True, "colocate")

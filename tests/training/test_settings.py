@@ -58,7 +58,7 @@ def test_settings_survive_the_run_folder():
         ({"temperature": "hot"}, "run: temperature must be a number, not 'hot'"),
         ({"data": 3}, "run: data must be text, not 3"),
         ({"loss_type": "drgrpo"}, "run: loss_type must be one of dr_grpo, dapo"),
-        ({"reward_range": [1]}, "run: reward_range must be two numbers, not .1."),
+        ({"reward_range": [1]}, "run: reward_range must be two numbers, LOW,HIGH, not .1."),
     ],
 )
 def test_values_of_a_file_are_checked(values, sentence):
@@ -78,10 +78,6 @@ def test_the_parts_of_a_curriculum_can_be_given_apart_or_together():
     assert mixed["source_weights"] == "my math=2,code=1"
     with pytest.raises(ConfigError, match=r"source_weights is in the curriculum's text and in a setting"):
         _ = TrainSettings(curriculum="pspo source_weights=a=1", source_weights="a=1").curriculum_config
-    assert (
-        TrainSettings(curriculum="pspo source_floors=math=0.5").curriculum_config["source_floors"]
-        == "math=0.5"
-    )
     both = TrainSettings(curriculum="pspo allocation=knapsack", advantage="group").curriculum_config
     assert both["advantage"] == {"name": "group"}
     twice = TrainSettings(curriculum="pspo advantage=smoothed", advantage="group")

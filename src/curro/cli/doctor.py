@@ -16,8 +16,8 @@ def doctor(
     log: Annotated[
         str,
         typer.Argument(
-            help="What a run of any trainer logged: TRL's output_dir, its completions or trainer_state.json; "
-            "verl's rollout_data_dir; an export of wandb or trackio; or lines of "
+            help="What a run of any trainer logged: TRL's output_dir or its completions; verl's "
+            "rollout_data_dir; a table of wandb; or lines of "
             '{"prompt_id": ..., "rewards": [...]}. With --reward: a data set.'
         ),
     ],
@@ -34,30 +34,21 @@ def doctor(
     prompt_column: Annotated[
         str | None, typer.Option(help="The data set's column of prompts, if it has another name.")
     ] = None,
-    sample: Annotated[int, typer.Option(help="Rows of the data set to check.", min=1)] = 200,
-    replay: Annotated[
-        bool,
-        typer.Option(
-            "--replay/--no-replay", help="Estimate what other methods would have found in these groups."
-        ),
-    ] = True,
 ) -> None:
     """Diagnose a run, which need not have used curro.
 
     Says how many groups gave no gradient and what they cost, whether the same prompts come back flat, what
     methods of curro would have found in these very groups, which rewards look wrong, and what to do next.
     """
-    from curro.runs.doctor import Rollouts, examine, next_steps, read_log, replayed
+    from curro.runs.doctor import examine, next_steps, read_log, replayed
 
     console = plain_console()
     if reward is not None:
         columns = {"answer_column": answer_column, "prompt_column": prompt_column}
-        _check_data(console, log, reward, {k: v for k, v in columns.items() if v is not None}, sample)
+        _check_data(console, log, reward, {k: v for k, v in columns.items() if v is not None})
         return
     read = read_log(Path(log))
-    findings = examine(read)
-    if replay and isinstance(read, Rollouts):
-        findings += replayed(read)
+    findings = [*examine(read), *replayed(read)]
     for finding in findings:
         console.print(finding.words, soft_wrap=True)
     console.print("\nWhat to do next:")
@@ -65,13 +56,13 @@ def doctor(
         console.print(f"{i}. {advice}", soft_wrap=True)
 
 
-def _check_data(console: Console, data: str, name: str, columns: dict[str, Any], sample: int) -> None:
+def _check_data(console: Console, data: str, name: str, columns: dict[str, Any]) -> None:
     from curro.data import load_prompts
     from curro.reward import resolve_reward
     from curro.reward.row_checks import check_rows
 
     prompts = load_prompts(data, **columns)
-    report = check_rows(prompts, resolve_reward(name, prompts), sample)
+    report = check_rows(prompts, resolve_reward(name, prompts))
     for line in report.lines:
         console.print(printable(line), soft_wrap=True)
     if report.stops:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,15 +29,20 @@ if TYPE_CHECKING:
 class EvaluationTask:
     """A suite, or a data set that stands for one, ready to be sampled."""
 
-    name: str
+    suite: Suite
     prompts: PromptSet
-    reward: str
-    samples: int
-    max_new_tokens: int
-    temperature: float
-    top_p: float
-    not_asked: list[list[str]]
+    lacking: Sequence[Sequence[str]]
     """The missing packages of each problem that cannot be scored without them."""
+
+    def summary(self, reward: str) -> str:
+        """Say how it is sampled."""
+        suite, packages = self.suite, ", ".join(sorted({name for names in self.lacking for name in names}))
+        left_out = f" ({len(self.lacking)} not asked, for lack of {packages:.200})" if packages else ""
+        return (
+            f"{suite.name}: {len(self.prompts)} problems{left_out} from {self.prompts.source}, "
+            f"{suite.samples} samples of each, temperature {suite.temperature:g}, top-p {suite.top_p:g}, at "
+            f"most {suite.max_new_tokens} tokens, reward {reward}"
+        )
 
 
 NOTE = (
@@ -46,64 +52,41 @@ NOTE = (
 
 
 def task_of(
-    name: str,
-    data: str | None,
-    split: str,
-    chat: bool,
-    asked: TrainSettings,
-    own: dict[str, Any],
+    name: str, data: str | None, split: str, chat: bool, asked: TrainSettings, own: dict[str, Any]
 ) -> EvaluationTask:
     """The suite of that name, or the data set, with what was asked for in place of its defaults."""
     from curro.training.evaluation.code_suites import askable
     from curro.training.evaluation.suites import suite_prompts
 
-    suite = SUITES.get(name)
-    if suite is not None:
+    if asked.reward != "auto":
+        own = {**own, "reward": asked.reward}
+    if name in SUITES:
         if asked.columns:
             raise ConfigError(f"the suite {name} knows its columns: leave out {', '.join(asked.columns)}")
+        suite = replace(SUITES[name], **own)
         prompts = suite_prompts(suite, data=data, limit=asked.limit, chat=chat)
-        prompts, not_asked = askable(name, prompts)
-        reward = suite.reward if asked.reward == "auto" else asked.reward
-    else:
-        if data is not None:
-            raise ConfigError(_no_suite(name))
-        if not any(mark in name for mark in "/.:") and not Path(name).exists():
-            raise ConfigError(_no_suite(name))
-        prompts = load_prompts(name, split=split, limit=asked.limit, **asked.columns)
-        length = TrainSettings(data=name).complete(len(prompts)).max_completion_length or 1
-        suite = Suite(name, name, split, "prompt", "answer", "", max_new_tokens=length)
-        reward, not_asked = asked.reward, []
-    values = {"samples": suite.samples, "max_new_tokens": suite.max_new_tokens}
-    values |= {"temperature": suite.temperature, "top_p": suite.top_p} | own
-    return EvaluationTask(name, prompts, reward, **values, not_asked=not_asked)
-
-
-def _no_suite(name: str) -> str:
-    return (
-        f"no suite is called {name!r}{did_you_mean(name, SUITES)}; there are: {', '.join(SUITES)}; "
-        "or name a data set"
-    )
+        return EvaluationTask(suite, *askable(name, prompts))
+    if data is not None or not (any(mark in name for mark in "/.:") or Path(name).exists()):
+        raise ConfigError(
+            f"no suite is called {name!r}{did_you_mean(name, SUITES)}; there are: {', '.join(SUITES)}; "
+            "or name a data set"
+        )
+    prompts = load_prompts(name, split=split, limit=asked.limit, **asked.columns)
+    length = TrainSettings(data=name).complete(len(prompts)).max_completion_length or 1
+    suite = Suite(name, name, split, "prompt", "answer", "", reward="auto", max_new_tokens=length)
+    return EvaluationTask(replace(suite, **own), prompts, ())
 
 
 def pass_at_values(text: str | None, tasks: list[EvaluationTask]) -> list[int]:
-    most = max(task.samples for task in tasks)
+    """The values of k: what was asked for, or 1 and the numbers of samples."""
+    samples = [task.suite.samples for task in tasks]
     try:
-        ks = sorted({int(k) for k in text.split(",")}) if text else sorted({1, *(t.samples for t in tasks)})
+        ks = sorted({int(k) for k in text.split(",")} if text else {1, *samples})
     except ValueError:
         raise ConfigError(f"--pass-at is numbers with commas between, as 1,4,16, not {text!r}") from None
-    if ks[0] < 1 or ks[-1] > most:
-        raise ConfigError(f"--pass-at is between 1 and the {most} samples of a problem, not {text}")
+    if ks[0] < 1 or ks[-1] > max(samples):
+        raise ConfigError(f"--pass-at is between 1 and the {max(samples)} samples of a problem, not {text}")
     return ks
-
-
-def sampling_summary(task: EvaluationTask, reward: str) -> str:
-    packages = ", ".join(sorted({name for names in task.not_asked for name in names}))
-    left_out = f" ({len(task.not_asked)} not asked, for lack of {packages:.200})" if packages else ""
-    return (
-        f"{len(task.prompts)} problems{left_out} from {task.prompts.source}, {task.samples} samples of each, "
-        f"temperature {task.temperature:g}, top-p {task.top_p:g}, at most {task.max_new_tokens} tokens, "
-        f"reward {reward}"
-    )
 
 
 SHARED = (
@@ -164,7 +147,7 @@ def evaluate(
             help="Ask the problems of a suite as conversations; --no-chat asks base models in plain text."
         ),
     ] = True,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the samples and the page.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the samples.")] = Path(
         "evaluations"
     ),
     server: ServerAddress = None,
@@ -175,8 +158,7 @@ def evaluate(
 ) -> None:
     """Measure models on benchmark suites or on a data set.
 
-    Prints pass@k and the mean reward with 95% intervals, and writes a page with the same tables. After
-    Ctrl-C, the same command continues.
+    Prints pass@k and the mean reward with 95% intervals. After Ctrl-C, the same command continues.
     """
     quiet()
     from curro.training.plan import check_model
@@ -186,8 +168,7 @@ def evaluate(
     from curro.reward.environments import resolve_environment
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
-    from curro.rollout.evaluation_results import Sheet, overview
-    from curro.runs.report.page import tables_page, write_page
+    from curro.rollout.evaluation_results import overview
 
     if not suite:
         if data is None:
@@ -202,19 +183,20 @@ def evaluate(
     tasks = [task_of(name, data, split, chat, asked, own) for name in dict.fromkeys(suite)]
     ks = pass_at_values(pass_at, tasks)
     console = plain_console()
-    rewards = {task.name: _outcome_reward(task, asked, console) for task in tasks}
+    rewards = [_outcome_reward(task, asked, console) for task in tasks]
     results: list[Result] = []
     for model in dict.fromkeys(models):
         weights = None if server else weights_digest(model)
-        for task in tasks:
+        for task, reward in zip(tasks, rewards, strict=True):
+            name, samples_of_each = task.suite.name, task.suite.samples
             job = SamplingJob(
                 task.prompts,
-                rewards[task.name],
+                reward,
                 resolve_environment(asked.environment, task.prompts),
                 model,
                 server,
-                SamplingSettings(task.max_new_tokens, task.temperature, task.top_p),
-                k=task.samples,
+                SamplingSettings(task.suite.max_new_tokens, task.suite.temperature, task.suite.top_p),
+                k=samples_of_each,
                 batch=batch,
                 connections=connections,
                 timeout=timeout,
@@ -224,30 +206,28 @@ def evaluate(
             settings = {
                 "data": task.prompts.source, "limit": asked.limit, "model": model, "weights": weights,
                 "server": server is not None, "reward": job.reward.name,
-                "max_new_tokens": task.max_new_tokens,
+                "max_new_tokens": task.suite.max_new_tokens,
             }  # fmt: skip
-            path, title = out / folder_name(f"{task.name}-{model}"), f"{task.name} {model}"
-            folder = sample_all(job, path, settings, console, title=title, least=task.samples)
+            path, title = out / folder_name(f"{name}-{model}"), f"{name} {model}"
+            folder = sample_all(job, path, settings, console, title=title, least=samples_of_each)
             results.append(_result(task, model, folder))
-    accuracy = overview(results, ks)
-    console.print(accuracy.render())
-    summaries = [(task.name, sampling_summary(task, rewards[task.name].name)) for task in tasks]
-    sampled = Sheet("How it was sampled", ("", ""), tuple(summaries))
-    page = tables_page("Evaluation", [accuracy, sampled], [NOTE])
-    console.print(f"page: {write_page(out / 'evaluation.html', page)}")
+    console.print(overview(results, ks).render())
+    console.print(NOTE)
+    for task, reward in zip(tasks, rewards, strict=True):
+        console.print(task.summary(reward.name))
 
 
 def _outcome_reward(task: EvaluationTask, asked: TrainSettings, console: Console) -> Reward:
-    """The part of the task's reward that verifies the answer, which is told where there are other parts."""
+    """The part of the task's reward that verifies the answer, which is told if there are other parts."""
     from curro.reward.resolve import outcome_reward
     from curro.training.evaluation.code_suites import with_heads
     from curro.training.plan import run_reward
 
-    whole = run_reward(task.reward, asked, task.prompts)
+    whole = run_reward(task.suite.reward, asked, task.prompts)
     reward = outcome_reward(whole)
     if reward is not whole:
         console.print(
-            f"{task.name}: samples are scored by {reward.name}, the part of the reward that verifies "
+            f"{task.suite.name}: samples are scored by {reward.name}, the part of the reward that verifies "
             "the answer"
         )
     return with_heads(reward, task.prompts)
@@ -264,14 +244,14 @@ def _result(task: EvaluationTask, model: str, folder: EstimateFolder) -> Result:
     from curro.rollout.evaluation_results import Result
 
     table = folder.write_table()
-    short = sum(rollouts < task.samples for rollouts in table["rollouts"].to_pylist())
+    short = sum(rollouts < task.suite.samples for rollouts in table["rollouts"].to_pylist())
     if short:
         raise ConfigError(
-            f"{short} of {len(task.prompts)} problems of {task.name} lack samples, for some failed: "
+            f"{short} of {len(task.prompts)} problems of {task.suite.name} lack samples, for some failed: "
             "the same command asks for theirs again"
         )
-    cut = sum(table["truncated"].to_pylist()) / (len(task.prompts) * task.samples)
+    cut = sum(table["truncated"].to_pylist()) / (len(task.prompts) * task.suite.samples)
     correct_P = table["correct"].to_numpy()
     scored_P = table["scored"].to_numpy()
-    rewards_P = np.nan_to_num(table["mean"].to_numpy(zero_copy_only=False)) * scored_P / task.samples
-    return Result(task.name, model, task.samples, correct_P, rewards_P, cut)
+    rewards_P = np.nan_to_num(table["mean"].to_numpy(zero_copy_only=False)) * scored_P / task.suite.samples
+    return Result(task.suite.name, model, task.suite.samples, correct_P, rewards_P, cut)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -37,7 +36,7 @@ class Summary:
 
 
 def summarise(address: str) -> Summary:
-    """The summary of `module:name`, a class or function of curro's."""
+    """Summarise `module:name`, a class or function of curro's, which is not imported."""
     module, _, name = address.partition(":")
     text = inspect.cleandoc(_docstring(module, name))
     paragraph = " ".join(text.partition("\n\n")[0].split())
@@ -53,16 +52,10 @@ def _docstring(module: str, name: str) -> str:
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            docstring = ast.get_docstring(node)
-            if docstring:
-                return docstring
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.module
-            and name in {imported.name for imported in node.names}
-        ):
-            return _docstring(node.module, name)
-    raise LookupError(f"{module}:{name} has no docstring")
+            return ast.get_docstring(node) or ""
+        if isinstance(node, ast.ImportFrom) and name in {imported.name for imported in node.names}:
+            return _docstring(node.module or "", name)
+    raise LookupError(f"{module}:{name} is not there")
 
 
 KINDS = {
@@ -78,88 +71,7 @@ KINDS = {
 METHODS = {**registry.BUILTIN, "reward": registry.REWARDS}
 """The addresses of the methods by kind and name, and those of the rewards."""
 
-
-OWN_PAGES = (
-    *("uniform", "prioritized-replay", "pspo", "least-visited", "metis", "pcl", "posterior", "frontier"),
-    *("sec", "adcl"),
-)
-SHARED_PAGES = {
-    "smoothed": "pspo",
-    "best": "other-methods",
-    "scheduled": "offline",
-    "prioritized-replay-published": "prioritized-replay",
-    "estimates": "adcl",
-}
-"""The pages of methods that stand on the page of another one."""
-PAGES = {
-    "selection": "other-methods",
-    "allocation": "allocation",
-    "admission": "difficulty-filtering",
-    "advantage": "group-advantage",
-    "predictor": "posterior",
-    "reward": "rewards",
-}
-"""The page of the documentation about methods that have none of their own."""
-
-
-def page_of(kind: str, name: str) -> str:
-    """The page of the documentation that describes a method."""
-    return f"docs/{SHARED_PAGES.get(name) or (name if name in OWN_PAGES else PAGES[kind])}.md"
-
-
-@dataclass(frozen=True)
-class MethodOption:
-    """An option of a method: its name, its default as it is typed, and what it does."""
-
-    name: str
-    default: str
-    meaning: str
-
-
-def options_of(address: str) -> list[MethodOption]:
-    """The options of `module:name`, from its signature and its docstring."""
-    method = load_object(address, address.partition(":")[2])
-    if address in registry.REWARDS.values() and not isinstance(method, type):
-        return []
-    meanings = _meanings(inspect.getdoc(method) or "")
-    return [
-        MethodOption(
-            item.name, _typed(item.default), _in_full(method, item.name, meanings.get(item.name, ""))
-        )
-        for item in inspect.signature(method).parameters.values()
-        if item.kind is not item.VAR_KEYWORD
-    ]
-
-
-def _in_full(method: Any, name: str, meaning: str) -> str:
-    """What an option means, where its docstring refers to another method's option of that name."""
-    other = re.fullmatch(r"(?:as )?of (?:the predictor )?`(\w+)`\.", meaning)
-    addresses = [address for kind in registry.BUILTIN.values() for address in kind.values()]
-    near = getattr(inspect.getmodule(method), other[1], None) if other else None
-    far = next((address for address in addresses if other and address.endswith(f":{other[1]}")), None)
-    if near is None and far is not None and other is not None:
-        near = load_object(far, other[1])
-    return meaning if near is None else _meanings(inspect.getdoc(near) or "").get(name, meaning)
-
-
-def _typed(default: Any) -> str:
-    """A default as the command line takes it."""
-    if default is inspect.Parameter.empty:
-        return "needed"
-    if default is None or isinstance(default, bool):
-        return str(default).lower()
-    return str(default) if isinstance(default, int | float | str) else "-"
-
-
-def _meanings(docstring: str) -> dict[str, str]:
-    """What the section Args says of each name; of names that stand together the same of all."""
-    _, _, section = docstring.partition("Args:\n")
-    meanings: dict[str, str] = {}
-    for block in re.split(r"\n(?= {4}\S)", "\n" + section.partition("\n\n")[0]):
-        names, _, meaning = block.strip().partition(": ")
-        for name in names.split(", "):
-            meanings[name.strip("*`")] = " ".join(meaning.split())
-    return meanings
+_FLAGS = {name: f"--{name} " for name in KINDS} | {"selection": "--curriculum ", "predictor": ""}
 
 
 def methods(
@@ -175,20 +87,20 @@ def methods(
     """List all methods and rewards, or the options of one.
 
     Each has a line that says what it does and a line that says which paper it comes from. With the name of
-    a method or a reward its options, their defaults and its page are shown.
+    a method or a reward, its description, its options and their defaults are shown.
     """
     console = plain_console()
     named = [name for name in KINDS if kind in METHODS[name]]
-    if kind is not None and kind not in KINDS:
-        if not named:
-            names = [name for methods in METHODS.values() for name in methods]
-            raise ConfigError(
-                f"there is no method, reward or kind of them {kind!r}{did_you_mean(kind, [*KINDS, *names])}; "
-                f"the kinds are: {', '.join(KINDS)}"
-            )
+    if kind is not None and named:
         for shown_kind in named:
-            console.print(_described(shown_kind, kind))
+            console.print(_described(shown_kind, kind), soft_wrap=True)
         return
+    if kind is not None and kind not in KINDS:
+        names = [name for methods in METHODS.values() for name in methods]
+        raise ConfigError(
+            f"there is no method, reward or kind of them {kind!r}{did_you_mean(kind, [*KINDS, *names])}; "
+            f"the kinds are: {', '.join(KINDS)}"
+        )
     for shown_kind in KINDS if kind is None else [kind]:
         table = Table(
             title=KINDS[shown_kind], title_justify="left", box=None, show_header=False, pad_edge=False
@@ -203,23 +115,24 @@ def methods(
         console.print()
 
 
-def _described(kind: str, name: str) -> Group:
-    """What a method does, its options with their defaults, and its page."""
+def _described(kind: str, name: str) -> Text:
+    """Show how a method is typed with all its options, and its docstring."""
     address = METHODS[kind][name]
-    summary, options = summarise(address), options_of(address)
-    head = Text(f"{name}, a {'reward' if kind == 'reward' else f'method of {kind}'}\n{summary.does}")
-    head.append(f"\n{summary.source}" if summary.source else "", style="dim")
-    table = Table(box=None, pad_edge=False)
-    for title in ("option", "default", "meaning"):
-        table.add_column(title)
-    for option in options:
-        table.add_row(option.name, option.default, Text(option.meaning))
-    needed = [f"{option.name}={option.name.upper()}" for option in options if option.default == "needed"]
-    usual = [f"{o.name}={o.default}" for o in options if o.default not in ("needed", "none", "-")][:1]
-    example = f"{name}:{','.join(needed or usual)}" if needed or usual else name
-    flag = "" if kind == "predictor" else f"\nas it is typed: --{_FLAGS[kind]} {example}"
-    shown = table if options else Text("It has no options.")
-    return Group(head, shown, Text(f"page: {page_of(kind, name)}{flag}\n"))
+    method = load_object(address, address.partition(":")[2])
+    is_plain = kind == "reward" and not isinstance(method, type)
+    options = {} if is_plain else inspect.signature(method).parameters
+    typed = [
+        f"{option}={_typed(item.default, option)}"
+        for option, item in options.items()
+        if item.kind is not item.VAR_KEYWORD
+    ]
+    text = Text(f"{name}, a {'reward' if kind == 'reward' else f'method of {kind}'}\n", style="bold")
+    text.append(f"{_FLAGS[kind]}{name}{':' if typed else ''}{','.join(typed)}\n\n", style="blue")
+    return text.append(f"{inspect.getdoc(method)}\n", style="none")
 
 
-_FLAGS = {name: name for name in KINDS} | {"selection": "curriculum"}
+def _typed(default: Any, name: str) -> str:
+    """A default as the command line takes it; the option's name where it has none."""
+    if default is inspect.Parameter.empty:
+        return name.upper()
+    return str(default).lower() if default is None or isinstance(default, bool) else str(default)

@@ -74,7 +74,7 @@ def option_values(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def values_of_file(config: Path, trust: bool) -> dict[str, Any]:
-    """The settings in a file or a run folder by name; those of a folder may name code that is foreign.
+    """The settings in a file or a run folder by name; a folder's may name foreign code.
 
     Raises:
         ConfigError, RunError: as `read_settings`; or a folder names code that is not trusted.
@@ -113,7 +113,7 @@ def _help(name: str, item: SettingSpec) -> str:
 
 
 def as_typed(sentence: str, arguments: Sequence[str]) -> str:
-    """A sentence that names settings by their options, unless they come from a file, as those of `serve`.
+    """A sentence that names settings by their options, unless they come from a file, as for `serve`.
 
     `rollouts_per_prompt must be 2 or more` becomes `--rollouts-per-prompt must be 2 or more`.
     """

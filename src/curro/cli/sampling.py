@@ -46,16 +46,11 @@ class SamplingJob:
     """Some rollouts of every prompt of a data set, by one model, scored.
 
     Attributes:
-        prompts: those that are sampled.
-        reward: what scores the rollouts.
-        environment: what plays the prompts, for tasks of several turns; only with a model here.
+        environment: plays the prompts, for tasks of several turns; only with a model here.
         model: its name; with a server, its name there.
-        server: the server's address; None for a model here.
-        sampling: how tokens are chosen, and how many at most.
         k: rollouts of each prompt.
-        batch: how many completions go through a model here at once.
-        connections, timeout: how many requests a server gets at once, and the seconds that one may take.
-        seed, threads: of a model here.
+        batch: completions that go through a model here at once.
+        connections, timeout: requests that a server gets at once, and the seconds that one may take.
     """
 
     prompts: PromptSet

@@ -53,20 +53,7 @@ def sft(
     check_names(asked)
     from curro.training.sft import SFTSettings, train_on_answers
 
-    settings = SFTSettings(
-        asked.data,
-        asked.model or f"lab:{asked.family}",
-        asked.columns | ({"answer_column": answer_column} if answer_column else {}),
-        limit=asked.limit,
-        epochs=epochs,
-        batch=batch,
-        device_batch=asked.device_batch,
-        learning_rate=learning_rate,
-        max_length=max_length,
-        lora_rank=asked.lora_rank,
-        threads=asked.threads,
-        seed=asked.seed,
-    )
+    settings = SFTSettings(answer_column, epochs, batch, learning_rate, max_length)
     folder = out or Path("runs") / f"{folder_name(asked.data)}-sft" / "model"
     console = plain_console()
     with progress_bar(console) as bar:
@@ -75,5 +62,5 @@ def sft(
         def on_step(step: int, steps: int, loss: float) -> None:
             bar.update(task, completed=step, total=steps, latest=f"loss {loss:.3f}")
 
-        train_on_answers(settings, folder, on_step=on_step)
+        train_on_answers(asked, settings, folder, on_step)
     console.print(f"done: the model is in {folder}")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.progress import Progress, TaskID
 
-from curro.cli.terminal import describe, room_beside
+from curro.cli.terminal import describe
 from curro.core.errors import ConfigError, CurroError, RunError
 from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
@@ -89,8 +89,7 @@ class TrainingRun:
             line = folder.latest()
             if line:
                 total = folder.settings["rollouts"]
-                latest = describe(line, room_beside(bar.console, self.title, total))
-                bar.update(self.task, completed=line["rollouts"], total=total, latest=latest)
+                bar.update(self.task, completed=line["rollouts"], total=total, latest=describe(line))
 
     def last_words(self) -> str:
         """Why it failed, and where to read more."""
@@ -103,7 +102,7 @@ class TrainingRun:
 
 
 def jobs_or_cores(jobs: int | None) -> int:
-    """How many runs go side by side. The default is one for each CPU core, and one where there is a GPU."""
+    """How many runs go side by side. The default is one for each CPU core, and one if there is a GPU."""
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs must be 1 or more, not {jobs}")
     if jobs is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from curro.core.errors import ConfigError
 from curro.core.text import slug
@@ -18,7 +19,7 @@ from curro.core.text import slug
 
 def plain_console() -> Console:
     """A console that prints text as it is: brackets in a path are no markup."""
-    return Console(markup=False, highlight=False)
+    return Console(markup=False, highlight=False, emoji=False)
 
 
 def folder_name(text: str) -> str:
@@ -43,47 +44,28 @@ def quiet() -> None:
         disable_progress_bar()
 
 
-NARROW = 110
-"""Characters of a terminal below which a bar is short."""
-
-
 def progress_bar(console: Console) -> Progress:
-    """A bar a run: steps, what `describe` says of the latest, time left."""
+    """A bar a run: steps, what `describe` says of the latest as far as there is room, time left."""
     return Progress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=_bar_width(console)),
+        BarColumn(bar_width=8 if console.width < 110 else 20),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[latest]}", markup=False),
+        TextColumn("{task.fields[latest]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
         TimeRemainingColumn(),
         console=console,
+        expand=True,
     )
 
 
-def _bar_width(console: Console) -> int:
-    return 8 if console.width < NARROW else 20
-
-
-def room_beside(console: Console, title: str, total: int) -> int:
-    """Characters that a bar of this title and total leaves for what `describe` says."""
-    counts, time_left, gaps = 2 * len(str(total)) + 1, 7, 4
-    return console.width - len(title) - _bar_width(console) - counts - time_left - gaps
-
-
-def describe(line: dict[str, Any], room: int) -> str:
-    """One line of metrics in a few words, as many as there is room for, the most telling first.
-
-    They are the reward, the share of groups with signal, and how many prompts are in which state.
-    """
+def describe(line: dict[str, Any]) -> str:
+    """One line of metrics in a few words: reward, share of groups with a signal, prompts in each state."""
     counts = [(word, line.get(f"table/{word}")) for word in ("unseen", "learnable", "solved", "unsolved")]
     parts = [
         f"{word} {line[name]:.2f}"
         for name, word in (("reward", "reward"), ("signal_share", "signal"))
         if not math.isnan(line.get(name, math.nan))
     ]
-    parts += [f"{word} {int(count)}" for word, count in counts if count is not None]
-    while parts and len("  ".join(parts)) > room:
-        parts.pop()
-    return "  ".join(parts)
+    return "  ".join(parts + [f"{word} {int(count)}" for word, count in counts if count is not None])
 
 
 def accuracy(line: dict[str, Any]) -> str | None:

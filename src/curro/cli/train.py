@@ -21,7 +21,6 @@ from curro.cli.terminal import (
     plain_console,
     progress_bar,
     quiet,
-    room_beside,
 )
 from curro.core.errors import ConfigError
 from curro.core.files import check_writable, refuse_links
@@ -91,12 +90,12 @@ def train(
     note(settings)
     quiet()
     planned = plan(settings)  # before torch is imported, which takes seconds
-    from curro.reward.row_checks import stop_or_say
+    from curro.reward.row_checks import check_before_run
     from curro.runs.reader import read_history
     from curro.runs.report.advice import advise
 
     if check_rows and resume is None and planned.environment is None:
-        stop_or_say(planned.prompts, planned.reward, lambda line: plain_console().print(printable(line)))
+        check_before_run(planned.prompts, planned.reward, lambda line: plain_console().print(printable(line)))
     from curro.training.run import train as run
 
     settings = planned.settings
@@ -117,8 +116,7 @@ def train(
         task = bar.add_task("training", total=settings.rollouts, completed=reached, latest="")
 
         def on_step(line: dict[str, Any]) -> None:
-            room = room_beside(console, "training", settings.rollouts)
-            bar.update(task, completed=line["rollouts"], latest=describe(line, room))
+            bar.update(task, completed=line["rollouts"], latest=describe(line))
             scores = accuracy(line)
             if scores is not None:
                 console.print(scores)
@@ -184,6 +182,5 @@ def _config(planned: Plan) -> dict[str, Any]:
         "command": sys.argv[1:],
         **_settings_of(planned.settings),
         "curriculum": planned.curriculum.config,
-        "held_out": {part.name: len(part.prompts) for part in planned.held_out},
         "versions": {name: version(name) for name in packages},
     }

@@ -26,7 +26,7 @@ class Greso(Uniform):
     Source: "Act Only When It Pays" (GRESO, arXiv 2506.02177).
 
     A prompt whose last z groups all had no signal is taken with probability max(q^z, floor). q is one number
-    for prompts that were solved last and one for those that were not. After each step each of them falls by
+    for prompts that were solved last and one for the others. After each step each of them falls by
     0.01 where more than its part of the step's groups were such, and else rises by 0.01, in [0.05, 0.95].
 
     Args:

@@ -34,14 +34,14 @@ class Shrinkage(Advantage):
     groups are small, or prompts alike, the mean of the others counts more. A group of equal rewards has the
     advantage lambda (r - mu), so that groups without variance push too.
 
-    The paper's other prompts are those of the batch. Here they are those of the same call of `observe`, and,
-    where these are fewer than `groups`, the latest before them. Hosts that observe single groups, as they
+    The paper's other prompts come from the batch. Here they come from the same call of `observe`, and,
+    if these are fewer than `groups`, the latest before them. Hosts that observe single groups, as they
     finish, thus have others to compare with; the paper is silent on those. With fewer than two others lambda
     is 0, which is `leave-one-out`. A group with fewer than two scored rollouts has advantages of 0, and
     counts for no other.
 
     Args:
-        groups: how many groups are compared with, at least. With 0 they are those of the call alone.
+        groups: how many groups are compared with, at least. 0 takes the call's alone.
 
     Raises:
         ConfigError: a negative number.

@@ -19,7 +19,7 @@ from curro.methods.selection.sec import SelfEvolvingCurriculum
 
 
 class UpperConfidence(SelfEvolvingCurriculum):
-    """Draws sources by their mean absolute advantage and a bonus for those that were seldom drawn.
+    """Draws sources by their mean absolute advantage and a bonus for seldom drawn ones.
 
     Source: DUMP (arXiv 2504.09710).
 
@@ -85,7 +85,7 @@ class LearningProgress(SelfEvolvingCurriculum):
 
     Source: "Multi-task curriculum learning in a complex, visual, hard-exploration domain" (arXiv 2106.14876).
 
-    Of every source a fast and a slow moving average of its success rate are kept; after a step with outcomes
+    Every source has a fast and a slow moving average of its success rate; after a step with outcomes
     fast moves towards their mean, and slow towards fast. Progress is |f(fast) - f(slow)| with
     f(p) = p (1 - focus) / (p + focus (1 - 2 p)), which stretches low rates. Sources with progress are drawn
     in proportion to the sigmoid of their standardized progress.

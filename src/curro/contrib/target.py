@@ -91,7 +91,7 @@ class Target(Selection):
         """A number for each prompt, float64 (N,), larger for harder ones; on any scale.
 
         Raises:
-            ConfigError: the column has values that are no finite numbers.
+            ConfigError: the column has values that are not finite numbers.
         """
         values = table.values(self.column)
         if not all(isinstance(value, Real) and isfinite(value) for value in values):

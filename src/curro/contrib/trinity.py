@@ -18,7 +18,7 @@ Trinity finds both by their address, in the file of its configuration:
         operators:
           - name: curro.contrib.trinity.GroupRewards
 
-Trinity's own operator for selectors (`pass_rate_calculator`) reports mean rewards, from which nobody can tell
+Trinity's own operator for selectors (`pass_rate_calculator`) reports mean rewards, which do not tell
 whether a group's rewards differ. `GroupRewards` reports them all.
 """
 
@@ -50,7 +50,7 @@ class CurriculumSelector(BaseSelector):
 
     Trinity reports whole steps in their order, so a report is that of the earliest read with all its rows. It
     has no group whose rollouts all failed or came too late, and nothing is said of a step of which no group
-    is left. So the groups of a read that its report lacks are dropped, and those of earlier reads. At most
+    is left. So the groups of a read that its report lacks are dropped, and earlier reads' too. At most
     half of the rows are in flight: the oldest are dropped for new ones, and nothing is learned from a group
     that was dropped, of which the first give a warning. Its row may have been read again before it is
     reported.

@@ -37,7 +37,7 @@ class Advantage:
         return groups.by_parts(parts)[1] if parts else groups
 
     def state_dict(self) -> dict[str, Any]:
-        """What the estimator remembers beside the columns; saved only where it is not empty."""
+        """What the estimator remembers beside the columns; saved only if it is not empty."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -14,12 +14,12 @@ from curro.core.selection import Selection
 
 
 class Allocation:
-    """Base of all rules: override `__call__`, or `initial` and `more` where no budget is divided at first.
+    """Base of all rules: override `__call__`, or `initial` and `more` if no budget is divided at first.
 
     Attributes:
         needs_budget: whether `__call__` divides a budget. False: every prompt gets what `initial` says.
         looks_first: whether `more` gives further rollouts to groups that have their first rewards.
-        first: the most rollouts that a prompt gets where there is no budget.
+        first: the most rollouts that a prompt gets if there is no budget.
     """
 
     needs_budget = True
@@ -46,7 +46,7 @@ class Allocation:
         raise NotImplementedError
 
     def initial(self, reasons: np.ndarray) -> np.ndarray:
-        """How many rollouts each prompt gets where there is no budget, int64 (P,).
+        """How many rollouts each prompt gets if there is no budget, int64 (P,).
 
         Args:
             reasons: uint8 (P,), why each was chosen (`curro.Reason`).
@@ -59,7 +59,7 @@ class Allocation:
         It is asked where `looks_first`, of all groups of a batch that have their first rollouts.
 
         Args:
-            groups: their rewards so far, those of the signal.
+            groups: the signal's rewards so far.
             budget: rollouts, from 0.
         """
         return np.zeros(len(groups.prompts), np.int64)

@@ -15,37 +15,6 @@ import numpy as np
 from curro.core.errors import CheckpointError
 from curro.core.files import replacing
 
-StatePath = tuple[str, ...]
-"""The names on the way to an array, from the outermost dict inwards."""
-
-
-def split(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[StatePath, np.ndarray]]:
-    """The state without its arrays, and these by their paths."""
-    arrays: dict[StatePath, np.ndarray] = {}
-    return _split(state, (), arrays), arrays
-
-
-def _split(state: Mapping[str, Any], path: StatePath, arrays: dict[StatePath, np.ndarray]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in state.items():
-        if isinstance(value, dict):
-            values[name] = _split(value, (*path, name), arrays)
-        elif isinstance(value, np.ndarray):
-            arrays[*path, name] = value
-        else:
-            values[name] = value
-    return values
-
-
-def join(values: dict[str, Any], arrays: Mapping[StatePath, np.ndarray]) -> dict[str, Any]:
-    """Put the arrays back at their paths, in `values` itself; KeyError or TypeError where there is none."""
-    for (*path, leaf), array in arrays.items():
-        inside = values
-        for name in path:
-            inside = inside[name]
-        inside[leaf] = array
-    return values
-
 
 def plain(value: Any) -> Any:
     """NumPy's scalars as Python's; nothing else than JSON can be saved."""
@@ -77,10 +46,25 @@ def to_bytes(state: dict[str, Any]) -> bytes:
 
 
 def _write(file: BinaryIO, state: dict[str, Any]) -> None:
-    values, arrays_by_path = split(state)
-    arrays = {_name(entry): array for entry, array in arrays_by_path.items()}
+    arrays: dict[str, np.ndarray] = {}
+    values = _without_arrays(state, "", arrays)
     arrays[_VALUES] = np.frombuffer(json.dumps(values, default=plain).encode(), dtype=np.uint8)
     np.savez(file, allow_pickle=False, **arrays)
+
+
+def _without_arrays(state: Mapping[str, Any], path: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The state without its arrays, which go to `arrays` by their paths: names with a "/" between them."""
+    values: dict[str, Any] = {}
+    for name, value in state.items():
+        if "/" in name:
+            raise CheckpointError(f"{name!r} cannot be saved: the names in a state have no '/'")
+        if isinstance(value, dict):
+            values[name] = _without_arrays(value, f"{path}{name}/", arrays)
+        elif isinstance(value, np.ndarray):
+            arrays[path + name] = value
+        else:
+            values[name] = value
+    return values
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -116,20 +100,18 @@ def _read(raw: BinaryIO, size: int, problem: str) -> dict[str, Any]:
             if sum(entry.file_size for entry in entries) > size:
                 raise ValueError("its entries share bytes, and a small file could fill the memory")
             values = json.loads(file[_VALUES].tobytes())
-            return join(
-                values, {tuple(name.split("/")): file[name] for name in file.files if name != _VALUES}
-            )
+            for name in file.files:
+                *outer, leaf = name.split("/")
+                inside = values
+                for part in outer:
+                    inside = inside[part]
+                if name != _VALUES:
+                    inside[leaf] = file[name]
+            return values
     except Exception as error:  # whatever damaged bytes make of NumPy, zipfile and json
         # NumPy's advice for bytes that it does not know is to load them unsafely
         reason = "it is no archive of arrays" if "pickle" in str(error) else error
         raise CheckpointError(f"{problem}, or is damaged: {reason}") from error
-
-
-def _name(path: StatePath) -> str:
-    for name in path:
-        if "/" in name:
-            raise CheckpointError(f"{name!r} cannot be saved: the names in a state have no '/'")
-    return "/".join(path)
 
 
 def check_alike(saved: Any, here: Any, field: str = "state") -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 try:
     import numba
-    from llvmlite import ir
-    from numba.extending import intrinsic
 except Exception as error:  # a broken llvmlite raises OSError, a wrong NumPy ImportError
     raise ImportError(
         f"curro needs numba, which does not import here ({error}). "
@@ -49,19 +47,3 @@ def _say_once_that_nothing_is_kept() -> None:
             RuntimeWarning,
             stacklevel=2,
         )
-
-
-@intrinsic
-def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """prefetch(array, index): ask for the cache line of a flat array's element, which need not exist."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
-        word = ir.IntType(32)
-        shape = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
-        ask = builder.module.declare_intrinsic("llvm.prefetch", (address.type,), shape)
-        builder.call(ask, [address, word(0), word(3), word(1)])
-        return context.get_dummy_value()
-
-    return numba.types.void(array, numba.types.intp), generate

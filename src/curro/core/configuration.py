@@ -1,4 +1,4 @@
-"""What a curriculum is made of: how its parts are named, built, and compared with those of a checkpoint."""
+"""What a curriculum is made of: how its parts are named, built, and compared with a checkpoint's."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ BASES: dict[str, type] = {
 """The parts of a curriculum, by the argument that names them, and the class that each derives from."""
 
 
+SETTINGS = (*BASES, "reward_range", "signal", "source_weights", "seed")
+"""The names of a curriculum's settings: the arguments of `Curriculum` but the prompts."""
+
+
 def check_names(config: Mapping[str, Any]) -> None:
     """Refuse settings of a curriculum that have a name which no curriculum knows, or no selection."""
-    known = (*BASES, "reward_range", "signal", "source_weights", "source_floors", "seed")
     for name in config:
-        if name not in known:
-            raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")
+        if name not in SETTINGS:
+            raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(SETTINGS)}")
     if "selection" not in config:
         raise ConfigError("the curriculum's configuration lacks `selection`: name a method")
 

@@ -34,8 +34,8 @@ from curro.core.meters import Meters
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
 from curro.core.selection import Choice, Outcome, Selection, checked, checked_samples
-from curro.core.sources import SourceMixture, read_shares
-from curro.core.text import abbreviated, html_table
+from curro.core.sources import SourceMixture, read_weights
+from curro.core.text import abbreviated
 from curro.core.tickets import TicketLedger
 from curro.core.verdicts import Credited, Draw, Verdict, multiply_credit
 
@@ -79,15 +79,14 @@ class Curriculum:
         allocation: how many rollouts each prompt gets of a budget ("knapsack"); the same forms. None: as many
             as any other.
         reward_range: the rewards of complete failure and complete success: the scale of success rates, and
-            of variances that are compared with those of 0/1 rewards; other rewards are allowed.
+            of variances that are compared with 0/1 rewards'; other rewards are allowed.
         signal: the part of the reward by which prompts are ranked, predicted, retested, gated and counted,
             and rollouts are allocated: a name of `observe`'s `named`, or several whose sum it is
-            ("math+code", or a list); `reward_range` is then the signal's. The advantages stay those of the
+            ("math+code", or a list); `reward_range` is then the signal's. Advantages use the
             trained reward. "sum" is the trained reward. None: the same, unless a host that knows the parts of
-            the reward takes those that verify the answer (`default_signal`).
+            the reward takes the verifying ones (`default_signal`).
         source_weights: fixed shares of the data's sources: a weight for each of them, as a mapping or as text
             ("math=2,code=1"). None: the selection decides.
-        source_floors: the least share of each source, likewise; they sum to at most 1.
         seed: of all random choices. Same seed, same feedback: same draws.
 
     Attributes:
@@ -113,7 +112,6 @@ class Curriculum:
         reward_range: tuple[float, float] = (0.0, 1.0),
         signal: str | Sequence[str] | None = None,
         source_weights: str | Mapping[str, float] | None = None,
-        source_floors: str | Mapping[str, float] | None = None,
         seed: int = 0,
     ) -> None:
         if _are_rows(prompts):
@@ -131,10 +129,10 @@ class Curriculum:
         if isinstance(selection, str):
             named = {
                 "advantage": advantage, "admission": admission, "allocation": allocation, "signal": signal,
-                "source_weights": source_weights, "source_floors": source_floors,
+                "source_weights": source_weights,
             }  # fmt: skip
             parts = registry.expand_curriculum({"curriculum": selection, **named})
-            selection, advantage, admission, allocation, signal, source_weights, source_floors = (
+            selection, advantage, admission, allocation, signal, source_weights = (
                 parts[name] for name in ("selection", *named)
             )
         specs = {
@@ -149,10 +147,8 @@ class Curriculum:
         self._names_signal = signal is not None
         if self._names_signal:
             self.config["signal"] = list(self.signal_parts) or [SUM]
-        weights = read_shares("source_weights", source_weights)
-        floors = read_shares("source_floors", source_floors)
+        weights = read_weights(source_weights)
         self.config |= {"source_weights": weights} if weights else {}
-        self.config |= {"source_floors": floors} if floors else {}
         self.rng = np.random.default_rng(self.config["seed"])
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
@@ -168,14 +164,14 @@ class Curriculum:
         self.admission: Gate = build_part("admission", admission or "everything")
         self.admission.bind(self.table)
         self.selection: Selection = build_part("selection", selection)
-        self.table.has_shares = bool(weights or floors)
+        self.table.has_shares = bool(weights)
         self.selection.bind(self.table, self.rng)
         for part in (self.advantage, self.admission, self.selection):
             if getattr(part, "table", None) is not self.table:
                 raise ConfigError(f"{type(part).__name__}.bind has to call super().bind with its arguments")
         self.mixture = (
-            SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights, floors)
-            if weights or floors
+            SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights)
+            if weights
             else None
         )
         self.has_admission = admission is not None or self.selection.leaves_out == "groups"
@@ -201,7 +197,7 @@ class Curriculum:
 
         Returns:
             The signal, where this call has chosen one. None is chosen where the user named a signal, or a
-            reward range other than (0, 1), which is that of verifiers; nor where no part verifies the answer
+            reward range other than (0, 1), which is that of verifiers; nor if no part verifies the answer
             (`curro.core.groups.outcome_parts`), or all do.
         """
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed
@@ -247,7 +243,7 @@ class Curriculum:
     @property
     @locked
     def free(self) -> int:
-        """How many prompts are not in flight, without those of sources of weight 0."""
+        """How many prompts are not in flight, without sources of weight 0."""
         if self.mixture is not None:
             return int(self.mixture.free(self.ledger.prompts).sum())
         open_prompts = np.unique(self.ledger.prompts) if self.selection.repeats else self.ledger.prompts
@@ -260,7 +256,7 @@ class Curriculum:
         Args:
             n: how many. Several small calls in a step draw what one large call would, except with methods
                 that compare candidates (`frontier`, `posterior`, `pcl`, `metis`), where each call compares
-                its own, with shares of sources, and with published replay's `retest_order=random`.
+                its own, and with shares of sources.
             step: how many training steps have finished, 0 at first; never smaller than in an earlier call.
             rollouts: the budget that the allocation divides between the n prompts. A prompt that gets nothing
                 of it is not drawn, so that the draw may have fewer than n. None: the host decides how many
@@ -448,7 +444,7 @@ class Curriculum:
         """How many further rollouts each of these open groups gets of a budget, int64 (P,).
 
         Nothing is settled or learnt: the host keeps the rewards, rolls that many more out, and passes all of
-        a group's rewards to `observe`. It may observe a group without more. Of the rules of curro `probe`
+        a group's rewards to `observe`. It may observe a group without more. Among curro's rules `probe`
         alone gives further rollouts; with others the answer is 0.
 
         Args:
@@ -561,7 +557,7 @@ class Curriculum:
             raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {problem}") from error
 
     def check_origin(self, state: Mapping[str, Any]) -> None:
-        """Compare the data set and the configuration that a state was saved with to those of this curriculum.
+        """Compare the data set and the configuration of a saved state with this curriculum's.
 
         Raises:
             CheckpointError: they differ; the message has both.
@@ -628,12 +624,6 @@ class Curriculum:
             f"Curriculum({', '.join(parts)}: {self.table.size} prompts, {seen} seen, "
             f"{len(self.ledger)} in flight, step {self.step})"
         )
-
-    def _repr_html_(self) -> str:
-        """In a notebook: what it is made of, and what it knows so far."""
-        parts = [(name, value) for name, value in self.config.items() if value is not None]
-        counts = [(name, value) for name, value in self.metrics().items() if value == value]
-        return html_table("Curriculum", ("part", "is"), parts) + html_table("So far", ("", ""), counts)
 
 
 def _are_rows(prompts: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and files of folders that somebody else may have prepared."""
+"""Files that are whole or not there, and files of folders from elsewhere."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def refuse_links(folder: Path) -> None:
 
 
 def read_parquet(path: Path) -> pa.Table:
-    """Read a table that curro wrote; a file of a megabyte by somebody else may stand for many gigabytes.
+    """Read a table that curro wrote; a megabyte from elsewhere may unpack to many gigabytes.
 
     curro's tables have more than four bytes a row, and Snappy packs a page to a twentieth at best.
 
     Raises:
-        RunError: the file is damaged, or is no table that curro would write.
+        RunError: the file is damaged, or is not a table that curro writes.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

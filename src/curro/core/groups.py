@@ -39,7 +39,7 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def sum_of_parts(parts_RPG: Sequence[np.ndarray]) -> np.ndarray:
-    """The sum (P, G) of R parts of a reward, of which a rollout needs one; NaN where it has none."""
+    """The sum (P, G) of R parts of a reward, of which a rollout needs one; NaN if it has none."""
     parts = np.stack(parts_RPG)
     return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
 
@@ -54,7 +54,7 @@ class Groups:
         rewards: float64 (P, G), what is trained on; 0 where a rollout was not scored.
         scored: bool (P, G), which rollouts have a reward.
         mean: float64 (P,), mean reward of the scored rollouts, the success rate of 0/1 rewards; 0
-            where none was scored.
+            if none was scored.
         variance: float64 (P,), mean((r - mean)^2) of them, p(1-p) of 0/1 rewards: the informativeness.
         named: the parts that the reward was made of, by name; float64 (P, G), NaN where a rollout has
             no such part.
@@ -76,11 +76,7 @@ class Groups:
 
     def centred(self) -> np.ndarray:
         """float64 (P, G), rewards less the mean of their group; 0 where a rollout was not scored."""
-        import curro.core.table_kernels as kernels
-
-        centred_PG = np.empty(self.rewards.shape)
-        kernels.centre(self.rewards, self.scored, self.mean, centred_PG)
-        return centred_PG
+        return np.where(self.scored, self.rewards - self.mean[:, None], 0.0)
 
     def part(self, name: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and number of scored rollouts, (P,) each, of a named reward; None: of the reward.
@@ -108,7 +104,7 @@ class Groups:
     def by_parts(self, names: Sequence[str]) -> tuple[Groups, Groups]:
         """These groups as they are trained on, and with the signal in place of the trained reward.
 
-        The signal is the sum of these parts. A rollout has it where it is scored and has one of the parts. A
+        The signal is the sum of these parts. A rollout has it if it is scored and has one of the parts. A
         rollout without it counts as not scored in both.
 
         Raises:
@@ -142,21 +138,22 @@ class Groups:
 
 
 def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and population variance (P,) of the scored rollouts of each group; 0 where there are none.
+    """Mean and population variance (P,) of the scored rollouts of each group; 0 if there are none.
 
     Counted from the lowest reward, so that a group of equal rewards has a variance of exactly 0.
     """
-    return _moments(np.ascontiguousarray(rewards_PG), np.ascontiguousarray(scored_PG), np.inf)[:2]
+    count_P = scored_PG.sum(axis=1)
+    lowest_P = np.where(scored_PG, rewards_PG, np.inf).min(axis=1, initial=np.inf)
+    lowest_P = np.where(count_P > 0, lowest_P, 0.0)
+    above_PG = np.where(scored_PG, rewards_PG - lowest_P[:, None], 0.0)
+    mean_P = lowest_P + _row_sums(above_PG) / np.maximum(count_P, 1)
+    gap_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
+    return mean_P, _row_sums(gap_PG * gap_PG) / np.maximum(count_P, 1)
 
 
-def _moments(
-    rewards_PG: np.ndarray, scored_PG: np.ndarray, limit: float
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """As `moments`, and the number of the first scored reward beyond +-limit, -1 where there is none."""
-    import curro.core.table_kernels as kernels
-
-    mean_P, variance_P = np.empty((2, len(rewards_PG)))
-    return mean_P, variance_P, kernels.moments(rewards_PG, scored_PG, limit, mean_P, variance_P)
+def _row_sums(values_PG: np.ndarray) -> np.ndarray:
+    """Sums of the rows, added from left to right, so that zeros at their ends change no digit."""
+    return values_PG.cumsum(axis=1)[:, -1:].sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -181,7 +178,7 @@ class Feedback:
         """Copies of what a host passes, because hosts reuse their arrays.
 
         Raises:
-            RewardError: rewards that are no numbers, or groups of several lengths; a part of another shape.
+            RewardError: rewards that are not numbers, or groups of several lengths; a part of another shape.
         """
         rewards_PG, parts = _numbers(rewards), {}
         for name, part in (named or {}).items():
@@ -224,7 +221,7 @@ class Feedback:
 
     @property
     def means(self) -> np.ndarray:
-        """float64 (P,), the mean reward of each group's scored rollouts; NaN where none was scored."""
+        """float64 (P,), the mean reward of each group's scored rollouts; NaN if none was scored."""
         scored_PG = ~np.isnan(self.rewards)
         count_P = scored_PG.sum(axis=1)
         means_P = np.full(len(count_P), np.nan)
@@ -232,7 +229,7 @@ class Feedback:
 
     @property
     def variances(self) -> np.ndarray:
-        """float64 (P,), the variance of each group's scored rollouts; NaN where none was scored."""
+        """float64 (P,), the variance of each group's scored rollouts; NaN if none was scored."""
         scored_PG = ~np.isnan(self.rewards)
         variances_P = moments(np.where(scored_PG, self.rewards, 0.0), scored_PG)[1]
         return np.where(scored_PG.any(axis=1), variances_P, np.nan)
@@ -295,16 +292,12 @@ def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feed
     scored_PG = ~np.isnan(feedback.rewards)
     rewards_PG = np.where(scored_PG, feedback.rewards, 0.0)
     limit = largest_reward(table.reward_range)
-    mean_P, variance_P, beyond = _moments(rewards_PG, scored_PG, limit)
-    if beyond >= 0:
-        raise _too_large(table, prompts, rewards_PG, beyond, "reward", limit)
-    parts = {}
-    for name, part_PG in feedback.named.items():
-        parts[name] = np.where(scored_PG, part_PG, np.nan)
-        beyond_Q = np.flatnonzero(np.abs(parts[name]) > limit)
+    parts = {name: np.where(scored_PG, part_PG, np.nan) for name, part_PG in feedback.named.items()}
+    for name, values_PG in {"reward": rewards_PG, **parts}.items():
+        beyond_Q = np.flatnonzero(np.abs(values_PG) > limit)
         if len(beyond_Q):
-            raise _too_large(table, prompts, parts[name], int(beyond_Q[0]), name, limit)
-    return Groups(prompts, steps, rewards_PG, scored_PG, mean_P, variance_P, parts)
+            raise _too_large(table, prompts, values_PG, int(beyond_Q[0]), name, limit)
+    return Groups(prompts, steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), parts)
 
 
 def one_reward(score: Any, subject: str) -> float | None:

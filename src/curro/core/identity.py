@@ -6,16 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
 from curro.core.errors import ConfigError
 from curro.core.text import abbreviated
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
 """Columns of answers, the first that is there."""
@@ -29,7 +25,7 @@ def fingerprint(prompts: Iterable[Any], answers: Iterable[Any] | None = None) ->
 
     Args:
         prompts: text or messages, one a row.
-        answers: text or None, one a row; None where there are none at all.
+        answers: text or None, one a row; None if there are none at all.
     """
     pairs = ((prompt, None) for prompt in prompts) if answers is None else zip(prompts, answers, strict=True)
     return digest_rows(pairs)[0]
@@ -66,12 +62,28 @@ def digest_dataset(
     return digest_rows(zip(prompts, (answer_of(row, answer) for row in rows), strict=True))
 
 
+def repeated_rows(row_digests: np.ndarray) -> str:
+    """A sentence on rows that repeat another one's prompt and answer; empty without any.
+
+    Args:
+        row_digests: uint64 (rows,), of `digest_rows`.
+    """
+    _, first_N, inverse_N = np.unique(row_digests, return_index=True, return_inverse=True)
+    repeated = np.flatnonzero(first_N[inverse_N] != np.arange(len(row_digests))).tolist()
+    if not repeated:
+        return ""
+    return (
+        f"{len(repeated):,} of {len(row_digests):,} rows repeat the prompt and answer of another one (row "
+        f"{repeated[0]} those of row {first_N[inverse_N[repeated[0]]]}): each counts as a prompt of its own"
+    )
+
+
 class DatasetRows:
     """A host's rows, with their keys and fingerprint, as `Curriculum(prompts=...)` takes them.
 
     Attributes:
         rows: the rows as they were passed, for methods that look at texts or columns.
-        keys: the column `key`; the number of the row where there is none.
+        keys: the column `key`; the number of the row if there is none.
         fingerprint: of prompts and answers, equal to that of the same rows by any other route.
         row_digests: uint64 (N,), of each row's prompt and answer.
 
@@ -80,14 +92,14 @@ class DatasetRows:
         prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
 
     Raises:
-        ConfigError: the rows are no dicts, or have no such column.
+        ConfigError: the rows are not dicts, or have no such column.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], prompt_column: str = "prompt") -> None:
         _check_prompts(rows, prompt_column)
         self.rows = rows
         self.fingerprint, self.row_digests = digest_dataset(rows, prompt_column)
-        self.keys: Sequence[str] = RowNumbers(len(rows))
+        self.keys = [str(number) for number in range(len(rows))]
         columns = getattr(rows, "column_names", None)
         if columns is None or "key" in columns:
             keys = [row.get("key") for row in rows] if columns is None else rows["key"]  # type: ignore[call-overload]
@@ -153,83 +165,6 @@ def fingerprint_line(prompt: Any, answer: Any) -> bytes:
             for message in prompt
         ]
     return json.dumps([prompt, answer], sort_keys=True, default=str).encode() + b"\n"
-
-
-class UniqueKeys(Sequence[str]):
-    """N distinct keys; a key is made when it is asked for."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        numbers = range(self._count)[index]
-        return [self._key(number) for number in numbers] if isinstance(numbers, range) else self._key(numbers)
-
-    def _key(self, number: int) -> str:
-        raise NotImplementedError
-
-    def to_arrow(self) -> pa.Array | pa.ChunkedArray:
-        """All of them as texts."""
-        raise NotImplementedError
-
-
-class RowNumbers(UniqueKeys):
-    """The numbers of the rows, of a data set without keys."""
-
-    def _key(self, number: int) -> str:
-        return str(number)
-
-    def to_arrow(self) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.array(np.arange(len(self))).cast(pa.string())
-
-
-class HashKeys(UniqueKeys):
-    """128 bits of each row, uint8 (N, 16), as 32 hex digits."""
-
-    def __init__(self, hashes: np.ndarray) -> None:
-        super().__init__(len(hashes))
-        self._hashes = hashes
-
-    def _key(self, number: int) -> str:
-        return self._hashes[number].tobytes().hex()
-
-    def to_arrow(self) -> pa.Array:
-        import pyarrow as pa
-
-        digits, offsets = self._hashes.tobytes().hex().encode(), np.arange(0, 32 * len(self) + 1, 32)
-        return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(offsets), pa.py_buffer(digits))
-
-    def are_distinct(self) -> bool:
-        """Whether no two rows have the same hash."""
-        halves = np.sort(self._hashes.view(np.uint64)[:, 0])
-        repeated = halves[1:][halves[1:] == halves[:-1]]
-        if not len(repeated):
-            return True
-        rows = np.flatnonzero(np.isin(self._hashes.view(np.uint64)[:, 0], repeated))
-        return len({self._key(row) for row in rows.tolist()}) == len(rows)
-
-
-class ColumnKeys(UniqueKeys):
-    """A column of distinct texts."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        super().__init__(len(column))
-        self._column = column
-
-    def _key(self, number: int) -> str:
-        return self._column[number].as_py()
-
-    def to_arrow(self) -> pa.ChunkedArray:
-        return self._column
 
 
 def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:

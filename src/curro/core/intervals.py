@@ -44,7 +44,7 @@ def agresti_coull(share: float, trials: float) -> Interval:
 def bootstrap_quantiles(seeds: int, degrees: int) -> Interval:
     """Which quantiles of a bootstrap's resamples are the ends of a 95% interval.
 
-    The plain 2.5% and 97.5% are too near to each other where there are few seeds, because the spread of
+    The plain 2.5% and 97.5% are too near to each other if there are few seeds, because the spread of
     resampled means lacks the factor sqrt(n / (n - 1)), and because the normal distribution takes the place of
     Student's. These would give Student's interval for a mean ("expanded percentiles": Hesterberg, "What
     Teachers Should Know About the Bootstrap", arXiv 1411.5279).

@@ -69,7 +69,7 @@ def _import(name: str, label: str) -> Any:
 
 
 def _import_file(folder: str, name: str, label: str) -> Any:
-    """Import a file by its path; its folder is where it looks for its neighbours."""
+    """Import a file by its path; it looks in its folder for its neighbours."""
     folder = os.path.abspath(os.path.expanduser(folder))
     file = os.path.join(folder, f"{name}.py")
     if not os.path.isfile(file):
@@ -108,14 +108,14 @@ class Provider(Protocol):
         """The function of completions and rows that scores them, as `curro.reward.Reward` takes it."""
 
     def environment(self, name: str) -> Any:
-        """The environment of its prompts; None where they are answered in one turn."""
+        """The environment of its prompts; None if they are answered in one turn."""
 
     def model(self, name: str) -> tuple[Any, Any]:
         """A model and its tokenizer."""
 
 
 def provider(source: str) -> tuple[Provider, str] | None:
-    """The provider that `PREFIX:NAME` names, and the name; None where the prefix is no provider's."""
+    """The provider that `PREFIX:NAME` names, and the name; None if the prefix is not a provider's."""
     prefix, colon, name = source.partition(":")
     if not colon or prefix not in PROVIDERS:
         return None

@@ -131,7 +131,7 @@ SURVIVAL_WINDOW, SURVIVAL_LEAST = 512, 32
 class SurvivalMeter:
     """How hard the prompts were that were drawn, dropped and trained on, recently; warns once of a bias.
 
-    Asynchronous trainers throw away groups that take long, and those of hard prompts do. The difficulty is
+    Asynchronous trainers throw away groups that take long, as hard prompts' do. The difficulty is
     the success rate that the table had when the group ended; prompts that were never observed before do not
     count. The window is not saved.
     """

@@ -13,7 +13,7 @@ from curro.core.errors import ConfigError
 
 
 class PolicyUse(Flag):
-    """What a method does with the policy; false where it does nothing with it.
+    """What a method does with the policy; false if it does nothing with it.
 
     Attributes:
         ASKED: `select` asks the policy, which the host has to lend with `attach`.
@@ -59,13 +59,6 @@ class Policy(Protocol):
 
         The first is that of the distribution of a completion's first token at the rollouts' temperature, the
         second that of the token after the likeliest first one.
-        """
-        ...
-
-    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
-        """Rewards (P, samples) of rollouts that are not trained on, sampled with random numbers of this seed.
-
-        NaN for a rollout that was not scored.
         """
         ...
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.errors import CheckpointError, ConfigError
-from curro.core.text import html_table, preview
+from curro.core.text import preview
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ class PromptTable:
     holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
 
     Attributes:
-        source_column: the column of the rows that names a prompt's source; None where no row has one.
+        source_column: the column of the rows that names a prompt's source; None if no row has one.
         prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
             it.
         signal_parts: the parts of the reward that are the signal, which `reward_range` is then of; empty: the
@@ -82,12 +82,10 @@ class PromptTable:
         self.has_shares = False
         self.prompts_in_flight = np.empty(0, np.int64)
         self.columns: dict[str, np.ndarray] = {}
-        self._visited = self.add_together(
-            ("visits", np.int32, 0),
-            ("last_step", np.int32, -1),
-            ("reward_mean", np.float32, np.nan),
-            ("reward_variance", np.float32, np.nan),
-        )
+        self.add("visits", np.int32, 0)
+        self.add("last_step", np.int32, -1)
+        self.add("reward_mean", np.float32, np.nan)
+        self.add("reward_variance", np.float32, np.nan)
         self.add("in_flight", np.bool_, False)
         self._texts: pa.Array | None = None
         self.source_column = _source_column(rows)
@@ -104,33 +102,19 @@ class PromptTable:
         self._texts, self.source_column = None, _source_column(self.rows)
 
     def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
-        """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
-        self._refuse_known(name)
-        # np.zeros maps untouched pages lazily, so a column of zeros costs memory only once written
-        column = np.zeros(self.size, dtype) if initial == 0 else np.full(self.size, initial, dtype)
-        self.columns[name] = column
-        return column
+        """Add a column of shape (N,) that starts at `initial` everywhere; returns it.
 
-    def add_together(self, *columns: tuple[str, Any, float]) -> np.ndarray:
-        """Add columns (name, dtype, initial) whose values of one prompt lie side by side in memory.
-
-        Where they are wanted together, a random prompt costs one wait for memory, not one a column. Returns
-        the records, a structured array of shape (N,).
+        Raises:
+            ConfigError: a name that is taken, or that has a '/'.
         """
-        for name, _, _ in columns:
-            self._refuse_known(name)
-        records = np.zeros(self.size, [(name, dtype) for name, dtype, _ in columns])
-        for name, _, initial in columns:
-            self.columns[name] = records[name]
-            if initial != 0:
-                records[name] = initial
-        return records
-
-    def _refuse_known(self, name: str) -> None:
         if name in self.columns or name in ("prompt", "key", "text"):
             raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
         if "/" in name:
             raise ConfigError(f"a column's name has no '/', because checkpoints have: rename {name!r}")
+        # np.zeros maps untouched pages lazily, so a column of zeros costs memory only once written
+        column = np.zeros(self.size, dtype) if initial == 0 else np.full(self.size, initial, dtype)
+        self.columns[name] = column
+        return column
 
     def __getitem__(self, name: str) -> np.ndarray:
         try:
@@ -164,7 +148,7 @@ class PromptTable:
     def sources(self) -> tuple[list[str], np.ndarray]:
         """The names of the sources, and the number of each prompt's source, int64 (N,).
 
-        Prompts without a source are of `other`.
+        Prompts without a source count as `other`.
         """
         if self.source_column is None:
             return [OTHER], np.zeros(self.size, np.int64)
@@ -217,9 +201,9 @@ class PromptTable:
 
     def visit(self, prompts: np.ndarray, steps: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
         """Note one more visit of each of P prompts: its step, and its group's mean reward and variance."""
-        import curro.core.table_kernels as kernels
-
-        kernels.visit(self._visited, prompts, steps, mean, variance)
+        np.add.at(self.columns["visits"], prompts, 1)
+        for name, values_P in (("last_step", steps), ("reward_mean", mean), ("reward_variance", variance)):
+            self.columns[name][prompts] = values_P
 
     def metrics(self) -> dict[str, float]:
         """Counts by the latest visit: unseen, solved, unsolved (no variance), learnable; success rates."""
@@ -239,9 +223,16 @@ class PromptTable:
         Returns how many there are, how many are solved and how many have no variance; the mean and the
         standard deviation of their success rates, and the mean of their reward variances.
         """
-        import curro.core.table_kernels as kernels
-
-        return kernels.census(self._visited, *self.reward_range, self.flat_variance())
+        seen = np.flatnonzero(self.columns["visits"])
+        mean_S, variance_S = (
+            self.columns[name][seen].astype(np.float64) for name in ("reward_mean", "reward_variance")
+        )
+        rate_S, flat_S = self.success_rate(mean_S), self.is_flat(variance_S)
+        solved = int(np.count_nonzero(flat_S & (rate_S >= 0.5)))
+        if not len(seen):
+            return 0, 0, 0, 0.0, 0.0, 0.0
+        numbers = (float(rate_S.mean()), float(rate_S.std()), float(variance_S.mean()))
+        return len(seen), solved, int(np.count_nonzero(flat_S)), *numbers
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """A copy of every column."""
@@ -261,25 +252,15 @@ class PromptTable:
         """A copy of the table as a `pyarrow.Table`, with the prompts' numbers, keys and texts in front."""
         import pyarrow as pa
 
-        from curro.core.identity import UniqueKeys
-
         columns: dict[str, Any] = {"prompt": np.arange(self.size)}
         if self.keys is not None:
-            keys = self.keys
-            columns["key"] = keys.to_arrow() if isinstance(keys, UniqueKeys) else list(keys)
+            columns["key"] = list(self.keys)
         if self.rows is not None:
             if self._texts is None:
                 self._texts = pa.array((self.text(i) for i in range(self.size)), pa.string())
             columns["text"] = self._texts
         # Arrow would share the memory of a column, and change as training goes on
         return pa.table(columns | self.state_dict(), metadata={"curro.fingerprint": self.fingerprint})
-
-    def _repr_html_(self) -> str:
-        """In a notebook: the first rows."""
-        names = list(self.columns)
-        first = range(min(self.size, 10))
-        rows = ([self.key(i), *(self.columns[name][i].item() for name in names)] for i in first)
-        return html_table(f"{self.size} prompts", ["key", *names], rows)
 
     def to_pandas(self) -> pd.DataFrame:
         """The same as a `pandas.DataFrame`."""
@@ -320,10 +301,6 @@ def _column_of(rows: Sequence[Mapping[str, Any]], column: str) -> Iterable[Any]:
 
 def _check_keys(keys: Sequence[str]) -> None:
     """Refuse keys that are not unique, or that no file can store."""
-    from curro.core.identity import UniqueKeys
-
-    if isinstance(keys, UniqueKeys):
-        return
     seen: dict[str, int] = {}
     for row, key in enumerate(keys):
         if isinstance(key, str):

@@ -47,7 +47,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "leave-one-out": "curro.methods.advantage.leave_one_out:LeaveOneOut",
         "maxrl": "curro.contrib.maxrl:MaxRL",
         "shrinkage": "curro.contrib.shrinkage:Shrinkage",
-        "history": "curro.methods.advantage.history:HistoryAware",
+        "history": "curro.contrib.history:HistoryAware",
         "smoothed": "curro.methods.advantage.smoothed:Smoothed",
     },
     "admission": {
@@ -58,6 +58,18 @@ BUILTIN: dict[str, dict[str, str]] = {
         "best": "curro.contrib.best:Best",
     },
 }
+
+PAPERS = {
+    "prioritized-replay": "Prioritized Replay for RL Post-training",
+    "prioritized-replay-published": "Prioritized Replay for RL Post-training",
+    "pspo": "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing",
+    "least-visited": "Online Difficulty Filtering for Reasoning Oriented RL",
+    "metis": "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning",
+    "pcl": "Prompt Curriculum Learning for Efficient LLM Post-Training",
+    "posterior": "Model Predictive Prompt Selection (arXiv:2507.04632)",
+    "sec": "Self-Evolving Curriculum for LLM Reasoning (arXiv:2505.14970)",
+}
+"""The paper that a selection is from, by its name."""
 
 VERIFIERS = {
     "math": "curro.reward.math:Math",
@@ -91,14 +103,14 @@ REWARDS = {
     **VERIFIERS,
     "format": "curro.reward.text:Format",
     "closed-thought": "curro.reward.text:closed_thought",
-    "language": "curro.reward.language:Language",
+    "language": "curro.reward.text:language",
     "cosine": "curro.reward.text:Cosine",
     "overlong": "curro.reward.text:Overlong",
     "repetition": "curro.reward.text:Repetition",
 }
 """All rewards by name; those that are no verifiers reward a length, a format or the like."""
 
-PLAIN = ("signal", "source_weights", "source_floors")
+PLAIN = ("signal", "source_weights")
 """Settings of a curriculum that are no methods; `Curriculum` reads their text."""
 
 _TYPES: dict[str, tuple[type, str]] = {

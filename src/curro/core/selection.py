@@ -56,7 +56,7 @@ class Choice:
         """A choice with importance weights of 1; scalars are repeated for every prompt.
 
         Raises:
-            ConfigError: prompts that are no whole numbers.
+            ConfigError: prompts that are not whole numbers.
         """
         numbers = np.asarray(prompts)
         if numbers.dtype.kind not in "iu" and numbers.size:
@@ -149,8 +149,8 @@ class Selection:
         """Weights (P,) that turn outcomes of the latest choice into an estimate for uniform sampling.
 
         They are in proportion to one over the probability with which a prompt is drawn, so that weighted
-        means of outcomes estimate those of uniform sampling; NaN for a group that says nothing of others. All
-        are NaN where some prompts cannot be drawn, or where nothing is known of the probabilities. They are
+        means of outcomes estimate uniform sampling's; NaN for a group that says nothing of others. All
+        are NaN where some prompts cannot be drawn, or if nothing is known of the probabilities. They are
         expected to have a mean of 1, or more: from a mean below 1 follows that prompts which are hardly
         ever drawn are missing, and there is no estimate.
         """
@@ -159,7 +159,7 @@ class Selection:
     def prediction_offsets(self, choice: Choice) -> np.ndarray:
         """Predictions of the latest choice less the mean of all candidates', float64 (P,).
 
-        Of prompts drawn uniformly among the candidates they have the mean 0. They make the estimate of
+        Their mean over uniform draws from the candidates is 0. They make the estimate of
         uniform sampling sharper (`UniformMeter`). 0 without predictions.
         """
         return np.zeros(len(choice.prompts))
@@ -187,7 +187,7 @@ class Selection:
         self.release(choice.prompts)
 
     def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
-        """Importance weights as the loss of a batch takes them, from those of its prompts' choices."""
+        """Importance weights as the loss of a batch takes them, from its prompts' choices."""
         return weights_P
 
     def metrics(self) -> dict[str, float]:

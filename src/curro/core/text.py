@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
 def did_you_mean(wrong: str, right: Iterable[str]) -> str:
-    """` (did you mean 'uniform'?)` with the nearest of the right names; nothing where none is near."""
+    """` (did you mean 'uniform'?)` with the nearest of the right names; nothing if none is near."""
     close = difflib.get_close_matches(wrong, list(right), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
@@ -75,19 +74,3 @@ def abbreviated(identity: Any) -> Any:
 def slug(text: str) -> str:
     """The letters and digits of a text, with a hyphen in place of everything between them."""
     return "".join(letter if letter.isalnum() else "-" for letter in text).strip("-")
-
-
-WIDTH = 80
-"""Characters of a cell that are shown."""
-
-
-def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table as a notebook shows it."""
-    head = "".join(f"<th>{_cell(column)}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in rows)
-    caption = f"<caption>{_cell(title)}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(value: Any) -> str:
-    return escape(f"{value:.4g}" if isinstance(value, float) else readable(str(value), WIDTH))

@@ -53,12 +53,16 @@ class TicketLedger:
         `rollouts` is how many each prompt gets, 0 where the host decides.
 
         Raises:
-            ConfigError: a number that is no prompt's; unless prompts may repeat, one twice or in flight.
+            ConfigError: a number that is not a prompt's; unless prompts may repeat, one twice or in flight.
         """
-        import curro.core.table_kernels as kernels
-
-        wrong = kernels.claim(self.table["in_flight"], prompts, repeats)
-        if wrong >= 0:
+        in_flight = self.table["in_flight"]
+        is_wrong_P = (prompts < 0) | (prompts >= self.table.size)
+        if not (repeats or is_wrong_P.any()):
+            _, first = np.unique(prompts, return_index=True)
+            is_wrong_P = in_flight[prompts]
+            is_wrong_P[np.delete(np.arange(len(prompts)), first)] = True
+        if is_wrong_P.any():
+            wrong = int(is_wrong_P.argmax())
             number, known = int(prompts[wrong]), f"0..{self.table.size - 1}"
             what = f"{number}, which is in flight"
             if number in prompts[:wrong]:
@@ -69,6 +73,7 @@ class TicketLedger:
                 f"the selection chose {what}: choose distinct prompts of {known} that are not in flight; a "
                 "selection whose attribute `repeats` is True may choose one again"
             )
+        in_flight[prompts] = True
         before, after = len(self), len(self) + len(prompts)
         rows = np.empty((len(_COLUMNS), after), np.int64)
         rows[:, :before] = self._rows
@@ -84,22 +89,21 @@ class TicketLedger:
         Raises:
             TicketError: a ticket that is not open, or stands twice in `tickets`.
         """
-        import curro.core.table_kernels as kernels
-
         wanted = np.array(tickets, ndmin=1)
         if wanted.dtype.kind not in "iu" and wanted.size:
             raise TicketError(f"tickets are whole numbers, not {wanted.dtype}: pass draw.tickets")
         if wanted.ndim != 1:
             raise TicketError(f"tickets have shape (P,), not {wanted.shape}")
-        rows, met = np.empty(len(wanted), np.int64), np.zeros(len(self), np.bool_)
-        wrong = kernels.find(self.tickets, wanted.astype(np.int64, copy=False), rows, met)
-        if 0 <= wrong < len(wanted):
-            ticket = int(wanted[wrong])
+        rows = np.searchsorted(self.tickets, wanted)
+        is_open = rows < len(self)
+        is_open[is_open] = self.tickets[rows[is_open]] == wanted[is_open]
+        if not is_open.all():
+            ticket = int(wanted[is_open.argmin()])
             why = "settled before" if 0 <= ticket < self.selected else "never given out"
             raise TicketError(
                 f"ticket {ticket} was {why}: settle each ticket of a draw once, by observe or drop"
             )
-        if wrong >= 0:
+        if len(np.unique(rows)) < len(rows):
             raise TicketError("a ticket stands twice in one call: settle each ticket once")
         return rows
 
@@ -134,7 +138,7 @@ class TicketLedger:
         return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}
 
     def load_state_dict(self, state: Mapping[str, Any], *, repeats: bool) -> None:
-        """Restore `state_dict`, whose prompts in flight have to be those of the table, restored before.
+        """Restore `state_dict`, whose prompts in flight must be the table's, restored before.
 
         Raises:
             CheckpointError: the counts do not add up, or the columns do not fit them or the table.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ class UniformMeter:
     w that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
     probability, and a group without a weight does not count. Predictions make the estimate sharper: the
     offset d of a group is its prediction less the mean prediction of all candidates of its draw, which is 0
-    in expectation (`Selection.prediction_offsets`). With y the variance of a group, or 1 where it has a
+    in expectation (`Selection.prediction_offsets`). With y the variance of a group, or 1 if it has a
     signal and else 0, the estimate is
 
         m = sum(w (y - c d)) / sum(w)
@@ -79,11 +78,11 @@ class UniformMeter:
             self._open.pop(ticket, None)
 
     def chosen(self) -> np.ndarray:
-        """Of the latest groups, bool (K,), those without a weight, which the method chose itself."""
+        """Which of the latest groups, bool (K,), have no weight: the method chose them itself."""
         return np.isnan(self._latest[0])
 
     def flat(self) -> np.ndarray:
-        """Of the latest groups, bool (K,), those without a signal."""
+        """Which of the latest groups, bool (K,), have no signal."""
         return self.table.is_flat(self._latest[2])
 
     def rates(self) -> np.ndarray:
@@ -144,34 +143,11 @@ def _with_predictions(weight_K: np.ndarray, offset_K: np.ndarray, y_K: np.ndarra
     return mean, float(weight_K @ (rest_K - mean) ** 2)
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What a method finds beside what uniform sampling would.
+def no_gain(meter: UniformMeter) -> str | None:
+    """What to tell a user whose method finds no more than uniform sampling; None where it finds more.
 
-    Attributes:
-        share: of the groups that the method chose, those with a signal.
-        uniform: the same of uniform sampling, estimated.
-        cause: why the method finds no more, and what to do; None where it does.
-    """
-
-    share: float
-    uniform: float
-    cause: str | None
-
-    @property
-    def sentence(self) -> str:
-        """What to tell the user."""
-        return (
-            f"so far the method finds no more than uniform sampling: {self.share:.0%} of the groups that it "
-            f"chose have a signal, and of random ones an estimated {self.uniform:.0%}. {self.cause}"
-        )
-
-
-def standing(meter: UniformMeter) -> Standing | None:
-    """Compare the latest groups of the method with its uniform ones; None where too few of either are known.
-
-    The method counts as finding more where its share of groups with a signal is above 1.1 times uniform
-    sampling's, and above it by 0.02.
+    None too where too few groups of either are known. The method counts as finding more where its share of
+    groups with a signal is above 1.1 times uniform sampling's, and above it by 0.02.
     """
     chosen_K, flat_K, rate_K = meter.chosen(), meter.flat(), meter.rates()
     uniform = meter.metrics(0.0)["signal/uniform_share"]
@@ -180,7 +156,7 @@ def standing(meter: UniformMeter) -> Standing | None:
         return None
     share = float(np.mean(~flat_K[chosen_K]))
     if share > max(LEAST_GAIN * uniform, uniform + LEAST_DIFFERENCE):
-        return Standing(share, uniform, None)
+        return None
     random_K = ~chosen_K
     solved = float(np.mean(flat_K[random_K] & (rate_K[random_K] > 0.5)))
     failed = float(np.mean(flat_K[random_K] & (rate_K[random_K] <= 0.5)))
@@ -200,7 +176,10 @@ def standing(meter: UniformMeter) -> Standing | None:
             "What the method reads does not tell which prompts have a signal: try "
             "frontier:features=text+entropy, known pass rates (--known), or uniform sampling."
         )
-    return Standing(share, uniform, cause)
+    return (
+        f"so far the method finds no more than uniform sampling: {share:.0%} of the groups that it "
+        f"chose have a signal, and of random ones an estimated {uniform:.0%}. {cause}"
+    )
 
 
 class StandingMeter:
@@ -220,7 +199,6 @@ class StandingMeter:
             return
         while self._next <= self._seen:
             self._next *= 2
-        found = standing(self.uniform)
-        if found is not None and found.cause is not None:
+        if (sentence := no_gain(self.uniform)) is not None:
             self._has_warned = True
-            _LOG.warning(found.sentence)
+            _LOG.warning(sentence)

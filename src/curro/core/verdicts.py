@@ -27,7 +27,7 @@ class Verdict:
             units of the reward; p(1-p) for 0/1 rewards. It is of the signal, where that is a part of the
             reward.
         mean: float64 (P,), the group's mean reward, the success rate of 0/1 rewards; of the signal likewise,
-            and NaN where nothing was scored.
+            and NaN if nothing was scored.
         credited: bool (P, G), whether the policy may be updated by the rollout. Where it is False the
             advantage is 0, and a host that computes its own has to set it to 0: the rollout lacks the signal,
             or the selection updates by no rollout of its group (`Selection.without_update`).
@@ -79,7 +79,7 @@ def multiply_credit(
 
     Args:
         verdicts: as `Curriculum.credit` takes them.
-        batch_weights: turns the importance weights (P,) at draw time into those of the batch (P,).
+        batch_weights: turns the importance weights (P,) at draw time into the batch's (P,).
     """
     parts = list(verdicts) if isinstance(verdicts, Iterable) else [verdicts]
     size = max((part.advantages.shape[1] for part in parts), default=0)
@@ -96,9 +96,9 @@ class Draw:
     Attributes:
         prompts: int64, the prompts' numbers in the data set, distinct.
         tickets: int64, to be settled by `observe` or `drop`.
-        probabilities: float64, of drawing this prompt when it was drawn; NaN where nothing was random,
+        probabilities: float64, of drawing this prompt when it was drawn; NaN if nothing was random,
             or it is not known.
-        weights: float64, importance weights, which `Curriculum.credit` relates to those of the batch.
+        weights: float64, importance weights, which `Curriculum.credit` relates to the batch's.
         reasons: uint8, why each was chosen (`curro.Reason`).
         rollouts: int64, how many rollouts each prompt gets; 0 where the host decides.
         step: how many training steps had finished.

@@ -15,9 +15,6 @@ import numpy as np
 
 from curro.core.identity import (
     ANSWER,
-    ColumnKeys,
-    HashKeys,
-    UniqueKeys,
     answer_of,
     fingerprint_line,
     value_at,
@@ -47,7 +44,7 @@ class ArrowRows(Sequence[Row]):
         table: pa.Table,
         prompt: str,
         answer: str | None,
-        keys: UniqueKeys,
+        keys: list[str],
         fingerprint: str,
         row_digests: np.ndarray,
     ) -> None:
@@ -82,7 +79,7 @@ class ArrowRows(Sequence[Row]):
         return list(dict.fromkeys([*self.table.column_names, "prompt", "answer", "key"]))
 
     def values(self, column: str) -> list[Any]:
-        """The N values of a column of the table's own; None where there is no such column."""
+        """The N values of a column of the table's own; None if there is no such column."""
         values = column_of(self.table, column)
         return [None] * len(self) if values is None else values.to_pylist()
 
@@ -99,7 +96,7 @@ class ArrowRows(Sequence[Row]):
         import pyarrow as pa
 
         prompts, answers = column_of(self.table, self._prompt), _answers(self.table, self._answer)
-        added = {"prompt": prompts, "answer": answers, "key": self.keys.to_arrow()}
+        added = {"prompt": prompts, "answer": answers, "key": pa.array(self.keys, pa.string())}
         columns = {name: self.table.column(name) for name in self.table.column_names}
         return pa.table(columns | added)
 
@@ -146,9 +143,13 @@ def arrow_rows(
         empty = pc.any(pc.equal(named, "")).as_py()
         if empty or pc.count_distinct(named).as_py() != len(named):
             return None
-        return ArrowRows(table, prompt, answer, ColumnKeys(named), fingerprint, row_digests)
-    keys = HashKeys(hashes)
-    return ArrowRows(table, prompt, answer, keys, fingerprint, row_digests) if keys.are_distinct() else None
+        return ArrowRows(table, prompt, answer, named.to_pylist(), fingerprint, row_digests)
+    keys = [row.tobytes().hex() for row in hashes]
+    return (
+        ArrowRows(table, prompt, answer, keys, fingerprint, row_digests)
+        if len(set(keys)) == len(keys)
+        else None
+    )
 
 
 def _read_through(texts: pa.ChunkedArray, answers: pa.ChunkedArray) -> tuple[str, np.ndarray]:
@@ -167,7 +168,7 @@ def _read_through(texts: pa.ChunkedArray, answers: pa.ChunkedArray) -> tuple[str
 
 
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray | None:
-    """A column; `a.b` is b of the nested column a. None where there is none."""
+    """A column; `a.b` is b of the nested column a. None if there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -194,7 +195,7 @@ def _first(table: pa.Table, names: tuple[str, ...]) -> str | None:
 
 
 def _answers(table: pa.Table, name: str | None) -> pa.ChunkedArray:
-    """The answers as texts, null where there is none."""
+    """The answers as texts, null if there is none."""
     import pyarrow as pa
 
     if name is None:

@@ -32,7 +32,7 @@ def normalise(
     Raises:
         DataError: a named column is missing, no convention has a prompt, a prompt is empty or neither text
             nor messages or of another kind than the first row's, rows have their answers in different
-            columns, a text is no Unicode, a column's name holds a zero character, two rows have one key.
+            columns, a text is not Unicode, a column's name holds a zero character, two rows have one key.
     """
     prompt_column = _named(raw, prompt, "prompt") or _first(raw, PROMPT)
     if prompt_column is None:

@@ -33,8 +33,8 @@ def read(source: str, split: str) -> Rows:
     """Every row of the files that a source means.
 
     Raises:
-        DataError: a file is missing (names similar files), is of an unknown kind, does not parse (names the
-            line), or has a row that is no object; the folder has nothing of this split.
+        DataError: a file is missing (names similar files), has an unknown kind, does not parse (names the
+            line), or has a row that is not an object; the folder has nothing of this split.
     """
     for path in source_files(source, split):
         if path.is_dir():

@@ -105,7 +105,7 @@ def raw_rows(source: str, split: str, limit: int | None) -> Rows:
 
 
 def _opened(source: str, split: str, limit: int | None) -> tuple[pa.Table | None, Rows]:
-    """The rows of a source; and as a table, where they are columns already."""
+    """The rows of a source; and as a table, if they are columns already."""
     packaged = provider(source)
     if packaged is not None:
         return None, provided.read(source, *packaged, split, limit)

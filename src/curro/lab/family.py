@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -71,32 +71,24 @@ class Family(ABC):
     Attributes:
         name: of the family.
         checkpoint: the family whose warm model it trains; "" for its own.
-        describe: one line for people.
         recipe: what training needs.
         warm: how the checkpoint was made.
-        difficulties: of its problems. Some families have, besides hard and easy ones, those of the hard
+        difficulties: of its problems. Some families also have the hard
             problems that practice can make solvable, to evaluate on.
         easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
             skill unreliably: those of one to three steps that need its best skills.
-        sizes: of problems by their levels, from the easiest: how many steps, or letters, they have.
     """
 
     name: str
     checkpoint: str = ""
-    describe: str
     recipe: Recipe
     warm: Warm
     difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy")
     easy_problems: ClassVar[dict[str, int]]
-    sizes: ClassVar[Sequence[int]]
 
     @abstractmethod
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
         """One problem, of either split: `prompt`, `answer` and, where the scorer needs it, `metadata`."""
-
-    @abstractmethod
-    def draw_size(self, rng: random.Random, size: int) -> Problem:
-        """One problem of this size, of either split; as `draw`."""
 
     @abstractmethod
     def worked(self, row: Problem, rng: random.Random | None = None) -> str:

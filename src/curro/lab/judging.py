@@ -1,6 +1,6 @@
 """Demonstrations of judgments: how much the rewards of a problem would differ, as METIS asks a policy.
 
-The conversations are those of `curro.methods.prediction.metis` with a template for the lab. A share of the
+The conversations are METIS' (`curro.methods.prediction.metis`) with a template for the lab. A share of the
 answers is wrong on purpose: a model that judges as well as it can has nothing to learn.
 """
 
@@ -21,7 +21,7 @@ Messages = list[dict[str, str]]
 class JudgeWarm(Warm):
     """A warm start with `judgments` dialogues beside every batch, of the same weight in the loss.
 
-    The share `calibrated` states what is to be expected, the others what is of another problem.
+    The share `calibrated` states what is to be expected, the others that of another problem.
 
     Attributes:
         shown: how many exemplars a judgment has, each as likely as another.

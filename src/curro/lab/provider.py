@@ -20,7 +20,7 @@ class Lab:
     def problems(self, name: str, split: str, limit: int | None) -> list[dict[str, Any]]:
         """`limit` problems, 4,000 if None, of FAMILY[/DIFFICULTY]; its splits never overlap.
 
-        Of easy problems there are no more than the family's `easy_problems`.
+        Easy problems number at most the family's `easy_problems`.
         """
         family_name, slash, difficulty = name.partition("/")
         options: dict[str, Any] = {"split": split} | ({"difficulty": difficulty} if slash else {})

@@ -10,6 +10,7 @@ from curro.data.raw import Row
 from curro.reward.completion import CUT, TOKENS, with_facts
 from curro.reward.reward import Reward, Score
 from curro.reward.row_checks import warn_of_rows
+from curro.reward.signature import AsRows
 
 _NOT_COLUMNS = {"completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 
@@ -24,22 +25,17 @@ def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list
     Args:
         ends: the tokens that end a sequence; rewards that ask whether a completion was cut need them.
 
-    At its first call it checks the batch's rows, and warns of those that the reward does not fit
+    At its first call it checks the batch's rows, and warns of rows that the reward does not fit
     (`curro.reward.row_checks`).
 
-    The function raises RewardError where the columns lack `answer` or `key`, as those of a data set that
+    The function raises RewardError where the columns lack `answer` or `key`, as in a data set that
     `load_prompts` has not read do.
     """
 
     unchecked = [True]
 
     def function(*, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Score]:
-        missing = {"answer", "key"} - set(columns)
-        if missing:
-            raise RewardError(
-                f"reward {reward.name!r}: the data set has no column {' nor '.join(sorted(missing))}: "
-                "make it with curro.data.load_prompts(...).to_hf()"
-            )
+        refuse_columns(reward, columns)
         ids = columns.get("completion_ids")
         names = [name for name in columns if name not in _NOT_COLUMNS]
         rows = [
@@ -53,7 +49,39 @@ def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list
         return reward.score([completion_text(completion) for completion in completions], rows)
 
     function.__name__ = reward.name
+    function.reward = reward  # type: ignore[attr-defined]
     return function
+
+
+def refuse_columns(reward: Reward, columns: Collection[str]) -> None:
+    """Raises RewardError where a data set with these columns was not read by `load_prompts`."""
+    missing = {"answer", "key"} - set(columns)
+    if missing:
+        raise RewardError(
+            f"reward {reward.name!r}: the data set has no column {' nor '.join(sorted(missing))}: "
+            "make it with curro.data.load_prompts(...).to_hf()"
+        )
+
+
+def reward_of(function: Callable[..., Any], name: str, extra: Row) -> Reward:
+    """The reward that a function for TRL is made of, or a function of the user's own as one.
+
+    Args:
+        name: of the user's own.
+        extra: what TRL passes beside the columns, for one completion.
+    """
+    made = getattr(function, "reward", None)
+    if isinstance(made, Reward):
+        return made
+    call = AsRows(function)
+
+    def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        try:
+            return [call(text, {**row, **extra}) for text, row in zip(completions, rows, strict=True)]
+        except Exception as error:
+            raise RewardError(f"reward {name!r} raises {type(error).__name__}: {error}") from error
+
+    return Reward(name, verify)
 
 
 def facts(rows: list[Row], ids: Sequence[Sequence[int]] | None, ends: Collection[int]) -> list[Row]:

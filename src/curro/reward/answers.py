@@ -101,7 +101,8 @@ def spoken(text: str, row: Row, *, opened: bool = False) -> str:
 
 
 _TAG = re.compile(
-    r"<(?P<slash>/?)\s*(?:answer|final[_ ]answer|ans|solution)\s*>|<\|(?P<mark>begin|end)_of_solution\|>",
+    r"<(?P<slash>/?)\s*(?:answer|final[_ ]answer|ans|solution|result)\s*>"
+    r"|<\|(?P<mark>begin|end)_of_(?:solution|box)\|>",
     re.IGNORECASE,
 )
 
@@ -123,7 +124,8 @@ def in_answer_tags(text: str) -> str | None:
 
 
 _BRACES = re.compile(
-    r"\\(?:boxed|fbox)\s*(?:\{|(?P<bare>[A-Za-z0-9](?![A-Za-z0-9])|\d+))|\\.|[{}]", re.DOTALL
+    r"(?:\\(?:[Bb]oxed|f(?:rame)?box)|(?<![\\\w])boxed(?=\{))\s*(?:\{|(?P<bare>[A-Za-z0-9](?![A-Za-z0-9])|\d+))|\\.|[{}]",
+    re.DOTALL,
 )
 _JOINT = re.compile(r"[\s$,;.]*(?:\\[()\[\],; ]|\\text\s*\{\s*(?:and|or)\s*\}|\band\b|\bor\b|[\s$,;.])*\Z")
 _LONGEST_JOINT = 40
@@ -183,7 +185,7 @@ def after_hashes(text: str) -> str | None:
 
 
 _SAYS = re.compile(
-    r"(?:\banswer\b\**(?:\s*\([^()\n]{0,20}\))?(?:[^\n.:=?]{0,60}?\b(?:is|are|be|equals)\b|\s*\**\s*[:=→]|\s-\s)"
+    r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:[^\n.:=?]{0,60}?\b(?:is|are|be|equals)\b|\s*\**\s*[:=→]|\s-\s)"
     r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
     r"|答案(?:是|为|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
     r"[\s:*]*",
@@ -200,6 +202,9 @@ def said(text: str) -> Iterator[str]:
         for begin, end in (("$$", "$$"), (r"\[", r"\]")):
             if tail.startswith(begin) and end in tail[2:]:
                 tail = tail[2 : tail.index(end, 2)].replace("\n", " ")
+        quoted = re.match(r'"([^"\n]+)"', tail)
+        if quoted:
+            tail = quoted[1]
         content = _SENTENCE_END.split(tail, maxsplit=1)[0].strip(" *")
         if content:
             yield content
@@ -247,7 +252,7 @@ PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
 
 
 def accepted(row: Row) -> list[str]:
-    """The answers of a row, of which a completion needs one; empty where it has none.
+    """The answers of a row, of which a completion needs one; empty if it has none.
 
     A list of texts, or the JSON or Python text of one, holds several. Placeholders such as "", "N/A", NaN or
     NuminaMath's "proof" do not count, because a completion that says nothing would equal them.

@@ -55,7 +55,7 @@ class Checks:
         _every.add(self)
 
     def make_lock(self) -> None:
-        """Make a new lock in a forked process, where no thread could release the old one."""
+        """Make a new lock in a forked process, which has no thread to release the old one."""
         self._lock = threading.Lock()
 
     def scores(self, jobs: Sequence[Hashable], seconds: float = BATCH_SECONDS) -> list[float | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curro.data.raw import Row
-from curro.reward.notation import as_latex, unwrapped, words
+from curro.reward.notation import as_latex, ends_with, unwrapped, words
 
 _STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|sf)|mbox|boldsymbol|bf|rm)(?![a-z])\s*|[{}*_$`]|\\[ ,;()\[\]]|~"
@@ -19,7 +19,7 @@ _LETTER = re.compile(
       [(\[]\s*(?P<a>[A-Za-z])\s*[)\]](?=\W|\Z|[A-Z0-9])
     | (?P<b>[A-Ja-j])\s*[.!]?\Z
     | (?P<c>[A-J])\s*(?:[.):,;=-]|\\colon)(?!\S*[(^_])
-    | (?P<d>[B-HJ])\s+(?=[a-z(\\0-9])
+    | (?P<d>[B-HJ])\s+(?!(?:is|are|was)\s+(?:wrong|incorrect|false|not)|isn't|can)(?=[a-z(\\0-9])
     | (?P<e>A)\s+(?:because|since|as|is\ correct|is\ the)\b
     )""",
     re.VERBOSE,
@@ -28,7 +28,7 @@ _CALLED = re.compile(
     r"""(?:(?i:\b(?:option|choice|alternative|answer))\s*(?i:is|:)?\s*[(\[]?(?P<a>[A-J])[)\]]?(?![\w'])
     | (?<![\w(])[(](?P<b>[A-J])[)](?!\w)
     | (?<![\w'])(?P<c>[A-J])\s+is\s+(?:the\s+)?(?:correct|right|best|true)
-    | (?<![\w'])(?P<d>[A-J])\W*\Z)
+    | (?<![A-Za-z0-9_'])(?P<d>[A-J])\W*\Z)
     (?!\s+(?:is|are|was)\s+(?:wrong|incorrect|false|not)|\s+(?:cannot|can't|isn't))""",
     re.VERBOSE,
 )
@@ -50,8 +50,15 @@ def letter_of(text: str) -> str | None:
 def called_letter(text: str) -> str | None:
     """The letter that prose calls right last: "so option B", "(B)", "B is correct", or at its end."""
     text = as_latex(text).replace("*", "").strip()
+    alone = re.match(r"\W*([A-J])\W*\n", text)
+    if alone:
+        return alone[1]
     calls = list(_CALLED.finditer(text))
-    if not calls or (len(calls) > 1 and _UNDECIDED.fullmatch(text[calls[-2].end() : calls[-1].start()])):
+    if (
+        not calls
+        or re.search(r"\b[A-J]\W*(?:\s+or|/)\s*\W?\Z", text[: calls[-1].start()])
+        or (len(calls) > 1 and _UNDECIDED.fullmatch(text[calls[-2].end() : calls[-1].start()]))
+    ):
         return None
     return next(group for group in calls[-1].groups() if group)
 
@@ -64,7 +71,10 @@ def letters_of(text: str) -> frozenset[str] | None:
     return frozenset(letters) if is_list and (letters == sorted(letters) or not text.isalpha()) else None
 
 
-_GOLD = re.compile(r"[(\[]\s*([A-Z])\s*[)\]](.*)|([A-J])|([A-J])\s*[.):]\s*((?![a-z]).*)", re.DOTALL)
+_GOLD = re.compile(
+    r"(?i:(?:option|choice|answer)\s*:?\s*)?(?:[(\[]\s*([A-Z])\s*[)\]](.*)|([A-J])|([A-J])\s*[.):]\s*((?![a-z]).*))",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ class RightOption:
 
     Attributes:
         letters: one, or several where all of them are to be named.
-        text: the option's; "" where it is not known.
+        text: the option's; "" if it is not known.
     """
 
     letters: frozenset[str]
@@ -95,6 +105,8 @@ def choice_of(gold: str, options: Mapping[str, str]) -> RightOption | None:
         letter = match[1] or match[3] or match[4]
         return RightOption(frozenset(letter), options.get(letter) or (match[2] or match[5] or "").strip())
     letters = [letter for letter, text in options.items() if words(text) == words(gold)]
+    if not letters and len(gold) == 1 and gold.upper() in options:
+        letters = [gold.upper()]
     if not letters and gold.strip().isdecimal() and int(gold) < len(options):
         letters = [list(options)[int(gold)]]
     return RightOption(frozenset(letters), options[letters[0]]) if len(letters) == 1 else None
@@ -105,9 +117,9 @@ def judge(found: Sequence[str], prose: str, choice: RightOption) -> float | None
 
     Args:
         found: the texts that may be the completion's answer, the most certain one first.
-        prose: the completion outside of thoughts, where no answer is marked in it.
+        prose: the completion outside of thoughts, if no answer is marked in it.
     """
-    if choice.text and words(found[0]) == words(choice.text):
+    if choice.text and (words(found[0]) == words(choice.text) or ends_with(found[0], choice.text)):
         return 1.0
     named = next((letters for answer in found if (letters := letters_of(answer))), None)
     if named is not None or len(choice.letters) > 1:
@@ -124,16 +136,21 @@ _INLINE = re.compile(
 )
 
 
+_LISTED = re.compile(r"\b([a-jA-J])\s*[.):]\s*(.*?)\s*,?\s*(?=\b[a-jA-J]\s*[.):]|\Z)", re.DOTALL)
+
+
 def options_of(row: Row) -> dict[str, str]:
     """The options of a row by letter: of a column `options` or `choices`, or of its prompt's text."""
     for column in ("options", "choices"):
         given = _from_json(row.get(column))
+        if given is None and isinstance(row.get(column), str):  # AQuA and MathQA: "a ) 31 , b ) 33"
+            given = {letter.upper(): text for letter, text in _LISTED.findall(row[column])}
         if isinstance(given, Mapping) and {"label", "text"} <= set(given):  # ARC
             return dict(zip(map(str, given["label"]), map(str, given["text"]), strict=False))
         if isinstance(given, Mapping) and given:
             return {str(letter): str(text) for letter, text in given.items()}
         if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
-            texts = [re.sub(r"^\s*\(?[A-J][.):]\)?\s+", "", str(text)) for text in given]
+            texts = [re.sub(r"^\s*\(?[A-J][.):]\)?\s*", "", str(text)) for text in given]
             return {chr(ord("A") + i): text for i, text in enumerate(texts[:26])}
     return _in_prompt(row.get("prompt"))
 

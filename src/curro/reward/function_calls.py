@@ -266,7 +266,7 @@ def _from_json(value: Any) -> Any:
 
 
 def example(row: Row) -> str | None:
-    """A completion with the row's expected calls as JSON, or a sentence where none is expected.
+    """A completion with the row's expected calls as JSON, or a sentence if none is expected.
 
     None for a row without an answer.
     """

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from curro.data.raw import Row
-from curro.reward import answers, choices, notation
+from curro.reward import answers, choices, notation, quantities
 from curro.reward.checks import checks
 from curro.reward.reward import Score
 
@@ -33,7 +33,7 @@ class Math:
     dollars, a worked solution that ends in a box or after `####`, the letter of a choice, or a list of
     accepted answers. Rows whose answer only says that there is none ("", NaN, "N/A", "proof") are not scored.
 
-    Source: the library math-verify; numbers, units and choices are curro's own.
+    Source: the library math-verify; numbers, units, dates, ratios, bases and choices are curro's own.
 
     Args:
         boxed: only an answer in a box counts; a completion without one is wrong.
@@ -93,11 +93,44 @@ def _readable(found: Sequence[str], text: str, gold: str) -> str:
     """The first candidate that is no mere prose, else the last formula or number of an unmarked answer."""
     if notation.words(found[0]) == notation.words(gold) or _is_wordy(gold):
         return found[0]
+    if len(found[0]) <= notation.LONGEST and any(read(found[0]) for read in _WHOLE):
+        return found[0]
     for answer in found:
         is_mere_prose = notation.has_prose(answer) and notation.last_expression(answer) is None
         if answer is not text and not is_mere_prose:
             return answer
-    return found[0] if answers.marked(text) is not None else notation.last_expression(text) or found[0]
+    if answers.marked(text) is not None or _OTHER_THAN.search(text[-200:]):
+        return found[0]
+    return notation.last_expression(text) or found[0]
+
+
+_WHOLE = (
+    *(quantities.number, quantities.date, quantities.clock_time, quantities.ratio, quantities.numeral),
+    notation.assignments,
+)
+"""What reads an answer as a whole, so that no part of it is taken for the answer."""
+
+
+def partly_read(golds: Sequence[str]) -> list[str | None]:
+    """What of each answer is compared, None where all of it is; "" where only the same text counts."""
+    parts: list[str | None] = []
+    jobs: dict[int, Job] = {}
+    for i, gold in enumerate(golds):
+        is_whole = any(read(gold) for read in _WHOLE) or _is_wordy(gold)
+        is_whole = is_whole or _ATOMS.fullmatch(notation.words(gold)) is not None
+        if is_whole or choices.choice_of(gold, {}) is not None or len(gold) > notation.LONGEST:
+            parts.append(None)
+        elif notation.has_prose(gold):
+            parts.append(notation.last_expression(gold) or "")
+        else:
+            parts.append(None)
+            jobs[i] = (notation.expression(gold),) * 2
+    for i, is_formula in zip(
+        jobs, checks("curro.reward.math_check").scores(list(jobs.values())), strict=True
+    ):
+        if is_formula == 0:
+            parts[i] = ""
+    return parts
 
 
 _WORDY = re.compile(r"[^\W\d_]+(?:[\s,.'/-]+[^\W\d_]+)*")
@@ -110,22 +143,92 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
         return float(wanted != "")
     if len(answer) > notation.LONGEST or not said:
         return 0.0
-    if _is_wordy(gold):
-        return float(re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said) is not None)
-    times = notation.clock_time(gold), notation.clock_time(answer)
+    expected = quantities.number(gold)
+    if _is_wordy(gold) and not expected:
+        begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said.replace("*", ""))
+        return float(begins is not None or notation.ends_with(answer, gold))
+    dates = quantities.date(gold), quantities.date(answer)
+    if dates[0]:
+        return float(
+            dates[1] is not None
+            and dates[0][:2] == dates[1][:2]
+            and (dates[0][2] == dates[1][2] or not dates[0][2] * dates[1][2])
+        )
+    numerals = quantities.numeral(gold), quantities.numeral(answer)
+    if numerals[0]:
+        return float(numerals[1] == numerals[0] if numerals[1] else said.upper() == numerals[0][0])
+    if re.search(r"\\p?mod|\bmod\b|\\equiv", notation.as_latex(gold)):
+        return float(_congruence(gold) == _congruence(answer))
+    if _ATOMS.fullmatch(wanted):
+        return 0.0
+    times = quantities.clock_time(gold), quantities.clock_time(answer)
     if times[0] and times[1]:
         return float(
-            times[0][0] == times[1][0] and (times[0][1] == times[1][1] or "" in (times[0][1], times[1][1]))
+            (times[0][0] == times[1][0] and (times[0][1] == times[1][1] or "" in (times[0][1], times[1][1])))
+            or (
+                times[0][1] == "p"
+                and not times[1][1]
+                and times[1][0][0] == times[0][0][0] + 12
+                and times[1][0][1:] == times[0][0][1:]
+            )
         )
-    expected, value = notation.number(gold), notation.number(answer)
+    ratios = quantities.ratio(gold), quantities.ratio(answer)
+    if ratios[0] and (ratios[1] or len(ratios[0]) > 2):
+        return float(ratios[0] == ratios[1])
+    value = quantities.number(answer, like=expected)
     if expected and value:
-        return float(notation.same_numbers(expected, value, asks_percent=asks_percent))
+        return float(quantities.same_numbers(expected, value, asks_percent=asks_percent))
+    if expected and (value is None and (_OTHER_THAN.search(answer[-200:]) or _BOUND.match(answer))):
+        return 0.0
+    if expected and expected.unit == "degree" and "\\pi" in notation.as_latex(answer):
+        return rf"\frac{{{expected.value}\pi}}{{180}}", notation.expression(answer)
+    values = notation.assignments(gold), notation.assignments(answer)
+    if any(values) and _assigned(gold, answer, values) is not None:
+        gold, answer = _assigned(gold, answer, values) or ("", "")
+        return notation.expression(gold), notation.expression(answer)
     if again and notation.has_prose(answer) and not value:
         answer = notation.last_expression(answer) or answer
         return _compare(answer, gold, asks_percent=asks_percent, again=False)
     if not expected and notation.has_prose(gold):
         gold = notation.last_expression(gold) or gold
     return notation.expression(gold), notation.expression(answer)
+
+
+_OTHER_THAN = re.compile(r"(?:\bnot|n't|\bcannot)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z", re.IGNORECASE)
+"""Says that a number is not the answer."""
+
+_BOUND = re.compile(
+    r"\s*(?:\\[lg](?:eq?|t)|<(?!<)|>(?!>)|[\u2264\u2265])"
+    r"|\s*(?:\\text\{\s*)?(?:at (?:least|most)|(?:more|less) than)",
+    re.IGNORECASE,
+)
+
+_ATOMS = re.compile(r"(?=.*[A-Z])[A-Za-z0-9()]+")
+
+
+def _congruence(text: str) -> str:
+    text = re.sub(r"\\(?:p|b)?mod\b", "mod", notation.as_latex(text).replace("\\equiv", "="))
+    return re.sub(r"[\s{}()$\\]", "", notation.unwrapped(text))
+
+
+def _assigned(
+    gold: str, answer: str, values: tuple[dict[str, str] | None, dict[str, str] | None]
+) -> tuple[str, str] | None:
+    """Two tuples of values that are to be equal, where at least one of the texts assigns values to names."""
+    if values[0] and values[1]:
+        names = list(values[0])
+        if set(names) != set(values[1]):
+            return None
+        return f"({', '.join(values[0].values())})", f"({', '.join(values[1][name] for name in names)})"
+    named = values[0] or values[1] or {}
+    other = notation.unwrapped(answer if values[0] else gold)
+    other = re.sub(r"\A\([^()=]*\)\s*=\s*", "", other.replace(r"\left", "").replace(r"\right", ""))
+    if values[0] and not other.startswith(("(", "[")) and other.count(",") == len(named) - 1:
+        other = f"({other})"
+    if not other.startswith("("):
+        return None
+    assigned = f"({', '.join(named[name] for name in (named if values[0] else sorted(named)))})"
+    return (assigned, other) if values[0] else (other, assigned)
 
 
 def _is_wordy(gold: str) -> bool:

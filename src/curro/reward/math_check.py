@@ -6,9 +6,9 @@ only once a regular expression has found nothing in them but digits, white space
 Its equality is taken with these fences:
 
 * Numbers must agree relative to their size. math-verify rounds to 6 decimals, so that 1e-19 equals 1e-31.
-* A rounded decimal is not the exact number: 0.333333 is no 1/3 (math-verify takes it).
+* A rounded decimal is not the exact number: 0.333333 is not 1/3 (math-verify takes it).
 * A chain of equations in which numbers differ is wrong: `4=5` for 5 (math-verify takes the last side).
-* Numerals in different bases differ: 101_2 is no 101_3 (math-verify drops the base).
+* Numerals in different bases differ: 101_2 is not 101_3 (math-verify drops the base).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from math_verify import parse
 from math_verify import verify as math_equal
 from sympy.core.relational import Relational
 
-from curro.reward.notation import number, same_numbers
+from curro.reward.quantities import number, same_numbers
 
 EXACT, DECIMAL = sympy.Float("1e-20"), sympy.Float("1e-9")
 """Largest relative difference of equal numbers: of exact ones, and where one of them is a decimal."""
@@ -54,6 +54,8 @@ def check(job: tuple[str, str]) -> float:
         job: the row's answer and the completion's, as `curro.reward.notation.expression` writes them.
     """
     gold, answer = job
+    if gold == answer:  # asks whether this is a formula: equal texts need no check
+        return float(any(not isinstance(part, str) for part in _parsed(gold)))
     bases = _BASE.fullmatch(gold), _BASE.fullmatch(answer)
     if bases[0] and bases[1] and bases[0].groupdict() != bases[1].groupdict():
         return 0.0

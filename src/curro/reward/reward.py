@@ -46,7 +46,7 @@ class Reward:
         return [] if note is None else [note]
 
     def named(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
-        """The scores of every part, by name; arguments and errors are those of `score`."""
+        """The scores of every part, by name; arguments and errors as for `score`."""
         return {self.name: self.score(completions, rows)}
 
     async def named_async(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
@@ -84,5 +84,5 @@ class Reward:
 
 
 def key(row: Row) -> str:
-    """How messages name a prompt: its key, or the prompt where it has none."""
+    """How messages name a prompt: its key, or the prompt if it has none."""
     return repr(row.get("key", row.get("prompt")))[:200]

@@ -9,17 +9,20 @@ another row's answer, and the answer inside a thought that was cut.
 from __future__ import annotations
 
 import json
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from curro.core.errors import ConfigError, RewardError
+from curro.core.identity import ANSWER, answer_of, first_column
 from curro.core.loading import provider
-from curro.core.registry import REWARDS
+from curro.core.registry import OUTCOMES, REWARDS
 from curro.data.raw import Row
 from curro.reward.answers import accepted
 from curro.reward.function_calls import example
@@ -42,7 +45,7 @@ class WrongRow:
 
     Attributes:
         number: of the row, from 0.
-        source: of the row; "" where it names none.
+        source: of the row; "" if it names none.
         reason: what its score says.
         answer: the row's, shortened.
         prompt: the beginning of the prompt's text.
@@ -71,6 +74,7 @@ class RowReport:
         wrong: the rows that the reward does not fit, each once.
         forms: in how many rows each form of the own answer scored nothing although another one did.
         notes: what else there is to say.
+        verifies: whether the reward tells the row's answer from others.
     """
 
     reward: str
@@ -80,6 +84,7 @@ class RowReport:
     wrong: list[WrongRow] = field(default_factory=list)
     forms: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    verifies: bool = True
 
     @property
     def stops(self) -> bool:
@@ -109,33 +114,34 @@ class RowReport:
         ]
         return lines + [f"  {note}" for note in self.notes]
 
-    @property
-    def sentence(self) -> str:
-        """The reason for which a run stops."""
+    def sentence(self, skip: str) -> str:
+        """The reason for which a run stops, and the option `skip` by which it goes on."""
         return (
             f"the reward {self.reward!r} does not fit {len(self.wrong)} of {self.checked.total()} rows, such "
-            f"as {self.wrong[0]}: choose another reward, mend the rows (curro doctor DATA --reward "
-            f"{self.reward} names them), or train on them as they are with --no-check"
+            f"as {self.wrong[0]}: choose another reward, mend the rows (curro doctor DATA --reward REWARD "
+            f"names them), or train on them as they are with {skip}"
         )
 
 
 VERIFIERS = ("math", "exact", "code", "function-calls")
 """Rewards by their names that score 0 for an answer that is not right."""
 
+OWN_SECONDS = 20.0
+"""Seconds after which no more rows are scored by a reward of the user's own, which may ask a model."""
+
 
 def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: int = 0) -> RowReport:
     """Score a sample of rows with texts whose scores are known.
 
     A row is wrong if none of the forms of its own answer scores, or if an empty completion or a program that
-    does nothing does. Another row's answer that scores is a note: two rows may have equal answers. A
-    reward of the user's own may mean something else by its
-    numbers. So its rows are never wrong, and notes say in how many an empty completion scores as much as the
-    answer.
+    does nothing does. Another row's answer that scores is a note: two rows may have equal answers. A reward
+    of the user's own verifies answers if, in most rows, the row's answer scores more than an empty completion
+    and another row's. The other rows are wrong then; without such a majority notes give the numbers alone.
 
     Args:
-        rows: the data set.
+        rows: the data set; without a column `answer`, the answers are in one of the usual columns.
         reward: of a sum, the parts that verify the answer are checked.
-        sample: rows to check, at most; drawn without replacement. Of `code`, 40 at most, as programs run.
+        sample: rows to check, at most; drawn without replacement. For `code` at most 40, since programs run.
         seed: of the draw.
 
     Raises:
@@ -145,92 +151,136 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
     name = reward.name.partition(":")[0]
     report = RowReport(reward.name, len(rows))
     if name not in VERIFIERS and (name in REWARDS or name == "levels" or provider(reward.name) is not None):
+        report.verifies = False
         report.notes.append(
             "rows are not checked: they have a verifier of their own, or no answer is verified"
         )
         return report
+    is_known = name in VERIFIERS
     number = min(sample, _MOST_PROGRAMS) if name == "code" else sample
     drawn = sorted(np.random.default_rng(seed).permutation(len(rows))[:number].tolist())
-    texts = [_texts(name, rows[i], rows[(i + 1) % len(rows)]) for i in drawn]
-    pairs = [(text, rows[i]) for i, forms in zip(drawn, texts, strict=True) for text in forms.values()]
-    scores = iter(_scores(reward, pairs, one_by_one=name in VERIFIERS))
+    picked = {i: dict(rows[i]) for place in drawn for i in (place, (place + 1) % len(rows))}
+    column = first_column([row for row in picked.values() if "answer" not in row], ANSWER)
+    for row in picked.values():
+        row.setdefault("answer", answer_of(row, column))
+    texts = {i: _texts(name, picked[i], picked[(i + 1) % len(rows)]) for i in drawn}
+    if not is_known:  # without an answer nothing can be said of a reward that is not known
+        drawn = [i for i in drawn if texts[i].keys() & _OWN]
+    scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], one_by_one=is_known)
     as_good: Counter[str] = Counter()
-    for i, forms in zip(drawn, texts, strict=True):
-        scored = {form: next(scores) for form in forms}
-        source = str(rows[i].get("source") or rows[i].get("data_source") or "")
+    suspects: list[WrongRow] = []
+    verified = 0
+    for i, scored in zip(drawn, scores_by_row, strict=False):
+        row = picked[i]
+        source = str(row.get("source") or row.get("data_source") or "")
         report.checked[source] += 1
         if all(score is None for score in scored.values()):
             report.unscored[source] += 1
             continue
         own = [score for form, score in scored.items() if form in _OWN and isinstance(score, float)]
         best = max(own, default=None)
-        as_good.update(
+        matched = [
             form for form, score in scored.items()
             if best is not None and form not in _OWN and isinstance(score, float) and score >= best
-        )  # fmt: skip
-        if name not in VERIFIERS:
-            continue
-        reason = _reason(best, scored)
+        ]  # fmt: skip
+        verified += best is not None and not {_EMPTY, _OTHER} & set(matched)
+        reason = _reason(best, scored, silent=0.0 if is_known else scored[_EMPTY])
         if reason:
-            report.wrong.append(
-                WrongRow(i, source, reason, _short(rows[i].get("answer")), _beginning(rows[i]))
-            )
-        elif "boxed=true" not in reward.name:
-            report.forms.update(form for form in _OWN if scored.get(form) == 0.0)
-    noted = as_good if name not in VERIFIERS else {form: as_good[form] for form in (_CUT, _OTHER)}
-    report.notes += [f"{form} scores as much as the answer in {n} rows" for form, n in noted.items() if n]
-    if name == "code" and not any(form in _OWN for forms in texts for form in forms):
+            suspects.append(WrongRow(i, source, reason, _short(row.get("answer")), _beginning(row)))
+            continue
+        as_good.update(matched)
+        if is_known and "boxed=true" not in reward.name:
+            report.forms.update(form for form in scored if form in _OWN and scored[form] == 0.0)
+    report.verifies = is_known or 2 * verified > report.checked.total()
+    if report.verifies:
+        report.wrong = suspects
+    else:
+        as_good[_EMPTY] += len(suspects)
+    report.notes += [f"{form} scores as much as the answer in {n} rows" for form, n in as_good.items() if n]
+    if name == "math":
+        report.notes += _partly_read({i: gold for i in drawn for gold in accepted(picked[i])[:1]})
+    if report.checked.total() < len(drawn):
+        report.notes.append(f"{OWN_SECONDS:g} seconds were over after {report.checked.total()} rows")
+    if name == "code" and not any(form in _OWN for forms in texts.values() for form in forms):
         report.notes.append("no row has a reference solution, so only programs that do nothing were scored")
     return report
 
 
-def verifies(reward: Reward) -> bool:
-    """Whether a reward, or a part of the sum, is one whose rows can be wrong."""
-    return outcome_reward(reward).name.partition(":")[0] in VERIFIERS
+def _partly_read(golds: Mapping[int, str]) -> list[str]:
+    """A note of rows whose answer `math` does not read as a whole, though it scores when it is repeated."""
+    from curro.reward.math import partly_read  # as late as the reward itself
+
+    parts = {
+        i: part for i, part in zip(golds, partly_read(list(golds.values())), strict=True) if part is not None
+    }
+    if not parts:
+        return []
+    i, part = next(iter(parts.items()))
+    what = f"only {part!r} counts" if part else "only the same text is right"
+    example = f"row {i}: of {_short(golds[i])} {what}"
+    return [f"math does not read the whole answer in {len(parts)} rows, such as {example}"]
 
 
 def warn_of_rows(rows: Sequence[Row], reward: Reward) -> None:
     """Warn once of rows that do not fit, in a trainer that has no other place to say it."""
-    if verifies(reward):
+    if _is_known(reward):
         report = check_rows(rows, reward)
         if report.stops:
             warnings.warn("\n".join(report.lines), RuntimeWarning, stacklevel=2)
 
 
-def stop_or_say(
-    rows: Sequence[Row], reward: Reward, say: Callable[[str], object], sample: int = SAMPLE, seed: int = 0
+def _is_known(reward: Reward) -> bool:
+    return outcome_reward(reward).name.partition(":")[0] in VERIFIERS
+
+
+def check_before_run(
+    rows: Sequence[Row], reward: Reward, say: Callable[[str], object], skip: str = "--no-check"
 ) -> None:
     """Check the rows, say what does not fit, and refuse to go on if that are more than 1%.
 
-    Rewards of the user's own are not called: they may ask a model that costs money.
+    What a reward of the user's own means by its numbers is not known, so it never stops a run. A sentence
+    says what does not fit if it verifies answers, by its scores or by its name.
 
     Args:
-        rows, reward, sample, seed: as `check_rows` takes them.
+        rows, reward: as `check_rows` takes them.
         say: called with each line of the report, if there is something to say.
+        skip: the option that leaves the check out.
 
     Raises:
         ConfigError: more than 1% of the checked rows are wrong.
     """
-    if not verifies(reward):
+    if _is_known(reward):
+        report = check_rows(rows, reward)
+        if report.stops:
+            raise ConfigError(report.sentence(skip))
+        if report.wrong or report.unscored or report.forms or (report.notes and report.checked):
+            for line in report.lines:
+                say(line)
         return
-    report = check_rows(rows, reward, sample, seed)
-    if report.stops:
-        raise ConfigError(report.sentence)
-    if report.wrong or report.unscored or report.forms or (report.notes and report.checked):
-        for line in report.lines:
-            say(line)
+    try:
+        report = check_rows(rows, reward)
+    except RewardError as error:
+        say(f"{error} (in the check before the run; {skip} leaves it out)")
+        return
+    is_verifier = report.verifies or reward.name.rpartition(":")[2] in OUTCOMES
+    if report.wrong or (is_verifier and any(report.notes)):
+        named = [f"does not fit {len(report.wrong)} rows, such as {report.wrong[0]}"] if report.wrong else []
+        problems = "; ".join([*named, *report.notes])
+        say(f"reward {reward.name!r} on {report.checked.total()} rows: {problems} ({skip} skips this check)")
 
 
 _EMPTY, _NOTHING, _OTHER = "an empty completion", "a program that does nothing", "another row's answer"
 _CUT = "the answer in a thought that was cut"
-_OWN = (
-    "bare text",
-    r"\boxed{x}",
-    "#### x",
-    "<answer>x</answer>",
-    '"The answer is x."',
-    "a call",
-    "its solution",
+_OWN = frozenset(
+    (
+        "bare text",
+        r"\boxed{x}",
+        "#### x",
+        "<answer>x</answer>",
+        '"The answer is x."',
+        "a call",
+        "its solution",
+    )
 )
 
 
@@ -278,36 +328,57 @@ def _first(value: Any) -> Any:
     return value[0] if isinstance(value, list | tuple) and value else value
 
 
-def _scores(reward: Reward, pairs: Sequence[tuple[str, Row]], *, one_by_one: bool) -> list[Score | str]:
-    """The score of each completion and row, or the error's text if one by one is asked for."""
+def _scores(
+    reward: Reward, forms_by_row: Sequence[tuple[Row, dict[str, str]]], *, one_by_one: bool
+) -> list[dict[str, Score | str]]:
+    """The scores of each row's texts, by form.
+
+    Args:
+        one_by_one: if one text fails, the others are scored, and the error's text stands in place of its
+            score. Without it the first rows are scored, as many as there is time for.
+    """
     facts = {"completion_tokens": 1, "completion_cut": False}
-    texts, rows = [text for text, _ in pairs], [{**row, **facts} for _, row in pairs]
+    begun, rows_at_a_time = time.monotonic(), len(forms_by_row) if one_by_one else 10
+    scores: list[Score | str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report says it with numbers of rows
-        try:
-            return list(reward.score(texts, rows))
-        except RewardError:
-            if not one_by_one:
-                raise
-        scores: list[Score | str] = []
-        for text, row in zip(texts, rows, strict=True):
-            try:
-                scores += reward.score([text], [row])
-            except RewardError as error:
-                scores.append(str(error))
-    return scores
+        for begin in range(0, len(forms_by_row), max(rows_at_a_time, 1)):
+            if not one_by_one and time.monotonic() - begun > OWN_SECONDS:
+                break
+            part = forms_by_row[begin : begin + rows_at_a_time]
+            texts = [text for _, forms in part for text in forms.values()]
+            rows = [{**row, **facts} for row, forms in part for _ in forms]
+            scores += _scores_of(reward, texts, rows) if one_by_one else reward.score(texts, rows)
+    remaining = iter(scores)
+    scored = [dict(zip(forms, islice(remaining, len(forms)), strict=False)) for _, forms in forms_by_row]
+    return [row for row in scored if row]
 
 
-def _reason(best: float | None, scored: Mapping[str, Score | str]) -> str | None:
-    """Why the row is wrong, None if it is not."""
+def _scores_of(reward: Reward, texts: Sequence[str], rows: Sequence[Row]) -> list[Score | str]:
+    try:
+        return list(reward.score(texts, rows))
+    except RewardError as error:
+        if len(texts) == 1:
+            return [str(error)]
+    return [
+        score for pair in zip(texts, rows, strict=True) for score in _scores_of(reward, *([x] for x in pair))
+    ]
+
+
+def _reason(best: float | None, scored: Mapping[str, Score | str], silent: Score | str) -> str | None:
+    """Why the row is wrong, None if it is not.
+
+    Args:
+        silent: what a completion without an answer scores, by the reward's own measure.
+    """
     errors = [score for score in scored.values() if isinstance(score, str)]
     if errors:
         return errors[0]
-    if best is not None and best <= 0:
+    if best is not None and isinstance(silent, float) and best <= silent:
         return f"its own answer scores {best:g}"
     for form in (_EMPTY, _NOTHING):
         score = scored.get(form)
-        if isinstance(score, float) and score > 0:
+        if isinstance(silent, float) and isinstance(score, float) and score > silent:
             return f"{form} scores {score:g}"
     return None
 

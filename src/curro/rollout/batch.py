@@ -22,7 +22,7 @@ class Batch:
         tickets: int64 (P,).
         steps: int64 (P,), the training step that each group was selected for: step - steps is its age.
         rollouts: P tuples of rollouts, as many as each group has.
-        rewards: float64 (P, G); NaN for failed rollouts, for those that the scorer gave None, and beyond the
+        rewards: float64 (P, G); NaN for failed rollouts, for unscored ones, and beyond the
             end of a group that is smaller than the largest.
         named: the parts of the reward, (P, G) each, NaN where a rollout has no such part.
         advantages: float64 (P, G); 0 where the reward is NaN.

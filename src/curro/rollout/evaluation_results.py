@@ -17,11 +17,11 @@ from curro.reward.reward import ROUNDING
 def interval_over_problems(values_P: np.ndarray, samples: int) -> tuple[float, float]:
     """The 95% interval of a mean over problems.
 
-    The problems are taken for a sample of those that could have been asked, so the variance between them is
-    what counts, not that between the samples of one problem. Of values between 0 and 1 it is Wilson's
+    The problems are taken for a sample of possible ones, so the variance between them is
+    what counts, not that between the samples of one problem. For values between 0 and 1 it is Wilson's
     interval with the effective number of problems n = P m (1 - m) / s2, for the mean m and the variance s2 of
     the values: P where every value is 0 or 1, more where several samples of a problem make its value more
-    exact, and never more than all samples (Korn and Graubard 1998). Of other values it is
+    exact, and never more than all samples (Korn and Graubard 1998). For other values it is
     m -+ 1.96 s / sqrt(P - 1).
 
     Args:
@@ -43,7 +43,7 @@ def held_out_scores(
     """The metrics of an evaluation that run folders hold.
 
     Args:
-        rewards_PG: of G samples of each prompt; NaN, which is as wrong as complete failure, where there is
+        rewards_PG: of G samples of each prompt; NaN, which is as wrong as complete failure, if there is
             none.
         reward_range: the rewards of complete failure and of complete success.
         signal_PG: what says which samples are right, where that is a part of the reward, whose range is then

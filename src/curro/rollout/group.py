@@ -31,10 +31,10 @@ class Group:
         further: rollouts that the allocation gave it when it looked, and that were not asked for yet.
         requested: how many rollouts the engine was asked for, retries included.
         rollouts: the G rollouts once they are generated, failed ones included.
-        rewards: float64 (G,), NaN for failed rollouts and for those that the scorer gave None.
+        rewards: float64 (G,), NaN for failed and unscored rollouts.
         named: the parts of the reward, float64 (G,) each, NaN where a rollout has no such part.
         error: what ended the group before it had rewards.
-        admitted, informativeness: those of the verdict.
+        admitted, informativeness: the verdict's.
         verdict: the curriculum's on this group; None until it is observed.
     """
 
@@ -71,7 +71,7 @@ class Group:
 
 @dataclass
 class Counts(FillCounts):
-    """What a filler has done: the counts of every fill, and those of its requests to the engine.
+    """What a filler has done: the counts of every fill and of requests to the engine.
 
     Attributes:
         retried: further requests for rollouts that failed.

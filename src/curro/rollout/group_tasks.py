@@ -225,7 +225,7 @@ class Settler:
     """Reports to the curriculum and to the fill what became of each group.
 
     Args:
-        curriculum, fill, counts: those of the filler.
+        curriculum, fill, counts: the filler's.
         max_failures: how many groups may fail in a row before that is an error.
     """
 
@@ -305,7 +305,7 @@ class Settler:
 
 
 def release(curriculum: Curriculum, tickets: Iterable[int]) -> None:
-    """Drop tickets, except those that somebody else has settled."""
+    """Drop tickets, except settled ones."""
     tickets_P = np.array(list(tickets), np.int64)
     tickets_P = tickets_P[np.isin(tickets_P, curriculum.ledger.tickets)]
     if len(tickets_P):

@@ -51,7 +51,7 @@ def attempts(
 ) -> tuple[list[str], list[Row]]:
     """`n` completions of the prompt of every row, or episodes in `environment`, as a `Reward` scores them.
 
-    The episodes of a prompt start alike, and unlike those of training.
+    The episodes of a prompt start alike, and unlike training's.
 
     Returns:
         B = rows x n texts, a prompt's one after another, and the row of each, with the episode's reward or
@@ -169,7 +169,7 @@ def sampled_rewards(
 
     Args:
         rows: of P prompts.
-        samples: G, completions a prompt; episodes, where there is an `environment`.
+        samples: G, completions a prompt; episodes, if there is an `environment`.
         settings: of a completion; an episode's observations count towards its length.
 
     Returns:

@@ -108,7 +108,7 @@ class EstimateFolder:
     def groups(self) -> dict[int, dict[str, Any]]:
         """The finished prompts by their number, in the order of the data set; null comes back as NaN.
 
-        Of a prompt that was sampled again the latest row counts.
+        The latest row of a prompt counts.
         """
         latest = {}
         for row in read_rows(self._groups, COLUMNS):
@@ -139,7 +139,7 @@ class EstimateFolder:
             raise EstimateError(str(error)) from error
 
     def pass_rates(self) -> np.ndarray:
-        """The pass rate of each row of the table, float64 (N,); NaN where no completion was scored.
+        """The pass rate of each row of the table, float64 (N,); NaN if no completion was scored.
 
         Raises:
             EstimateError: the rewards are not from 0 to 1.
@@ -199,7 +199,7 @@ def render(means: np.ndarray, variances: np.ndarray, k: int) -> RenderableType:
     """The summary for the terminal; without the bands where rewards are not from 0 to 1.
 
     Args:
-        means, variances: of each prompt's rewards (N,); NaN where none was scored.
+        means, variances: of each prompt's rewards (N,); NaN if none was scored.
     """
     measured = means[~np.isnan(means)]
     if not len(measured):

@@ -66,7 +66,7 @@ _kept: WeakValueDictionary[tuple[int, int], KeptFolder] = WeakValueDictionary()
 
 
 def keep_out_others(folder: Path) -> KeptFolder:
-    """As `only_process`, where no block of code is the time of the writing; writers in one process share it.
+    """As `only_process`, if no block of code is the time of the writing; writers in one process share it.
 
     Raises:
         LockedError: another process is writing to the folder.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -53,25 +53,23 @@ class KeepRollouts:
             raise ConfigError("the rollouts to keep are 0 or more a group, in 0 or more megabytes")
 
 
-class Clock:
-    """The time that a run has taken, without the time in which the clock is stopped.
+_READ: dict[str, Callable[[], float]] = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}
 
-    Args:
-        names: what is counted: "seconds", of the wall clock, and "cpu_seconds", of this process.
+
+class Clock:
+    """The wall-clock seconds and the processor seconds of a run, while the clock is not stopped.
 
     Attributes:
-        spent: how much there was, by these names.
+        spent: both, by the names `seconds` and `cpu_seconds`.
     """
 
-    _READ: ClassVar = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}
-
-    def __init__(self, names: Sequence[str] = ("seconds",)) -> None:
-        self.spent = dict.fromkeys(names, 0.0)
+    def __init__(self) -> None:
+        self.spent = dict.fromkeys(_READ, 0.0)
         self._since: dict[str, float] | None = None
 
     def start(self) -> None:
         """Count from now on."""
-        self._since = {name: self._READ[name]() for name in self.spent}
+        self._since = {name: read() for name, read in _READ.items()}
 
     def stop(self) -> None:
         """Count no more."""
@@ -101,14 +99,11 @@ class Clock:
 class RunWriter:
     """Writes a run's lines into its folder: groups, kept rollouts, steps and evaluations.
 
-    Every host has one. A run that begins leaves the lines of an earlier run there under another name; one
-    that resumes goes on with them. Which of the two it is, the host may not know before the first draw, so
-    the folder is opened with the first line: a line of step s comes after s - 1 finished steps.
+    A run that begins leaves the lines of an earlier run there under another name; one that resumes goes on
+    with them. The host may not know which of the two it is before the first draw, so the folder is opened
+    with the first line: a line of step s comes after s - 1 finished steps.
 
     Args:
-        folder: where the lines go.
-        table: of the run's prompts.
-        keep: how many rollouts are kept to be read.
         config: what the run was started with, for a folder that is made by the first line, or resumed. None:
             the folder is there, and belongs to this run.
         clock: counts the time of the run; by default one that runs from now on.
@@ -116,8 +111,8 @@ class RunWriter:
     Attributes:
         has_begun: whether the folder was opened.
         rollouts: how many there were, rejected groups included.
-        rewards, signal: of the rollouts since the last step's line, and of the groups whether each has a
-            signal: 1, 0, or NaN for a group without a reward, of which that is not known.
+        rewards, signal: since the last step's line, of each rollout, and of each group whether it has a
+            signal: 1, 0, or NaN for a group without a reward.
     """
 
     def __init__(
@@ -224,13 +219,13 @@ class RunWriter:
                     "prompt": prompt,
                     "ticket": int(tickets[i]),
                     "key": table.key(prompt),
-                    **_text(table, prompt),
+                    **({"text": text} if (text := table.text(prompt)) else {}),
                     "reason": reasons_P[i],
                     "mean": verdict.mean[i],
                     "variance": verdict.informativeness[i],
                     "admitted": bool(verdict.admitted[i]),
                     "rollouts": int(sizes_P[i]),
-                    **_source(table, prompt),
+                    **({} if (source := table.source(prompt)) is None else {"source": source}),
                     **_lengths(group),
                     **{name: values[i] for name, values in predicted.items()},
                 }
@@ -286,24 +281,6 @@ class RunWriter:
         self.rewards, self.signal = [], []
         return means
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where the files end, and what counts towards the next step's line."""
-        reasons = np.array(list(self._reasons.items()), np.int64).reshape(-1, 2)
-        return {
-            "sizes": self.folder.sizes(), "rollouts": self.rollouts, "seconds": self.clock.spent["seconds"],
-            "rewards": np.array(self.rewards, np.float64), "signal": np.array(self.signal, np.float64),
-            "reasons": reasons,
-        }  # fmt: skip
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take files and counts back to where `state_dict` was taken; an empty state: to the start."""
-        self.folder.truncate_to(state.get("sizes", {}))
-        self.rollouts = state.get("rollouts", 0)
-        self.clock.set_to(state)
-        self.rewards = state["rewards"].tolist() if state else []
-        self.signal = state["signal"].astype(np.float64).tolist() if state else []
-        self._reasons = dict(state["reasons"].tolist()) if state else {}
-
     def _keep(
         self,
         step: int,
@@ -338,22 +315,11 @@ class RunWriter:
 def spread(rewards_G: np.ndarray, n: int) -> list[int]:
     """At most n rollouts of a group, with the lowest and the highest reward among them, in their order.
 
-    Rollouts without a reward (NaN) are taken only where there are fewer than n others.
+    Rollouts without a reward (NaN) are taken only if there are fewer than n others.
     """
     order, scored = np.argsort(rewards_G, kind="stable"), int(np.count_nonzero(~np.isnan(rewards_G)))
     ranks = np.linspace(0, scored - 1, min(n, scored)).round().astype(np.int64)
     return sorted([*order[np.unique(ranks)].tolist(), *order[scored : scored + max(0, n - scored)].tolist()])
-
-
-def _text(table: PromptTable, prompt: int) -> dict[str, str]:
-    """The beginning of the prompt's text."""
-    text = table.text(prompt)
-    return {"text": text} if text else {}
-
-
-def _source(table: PromptTable, prompt: int) -> dict[str, str]:
-    source = table.source(prompt)
-    return {} if source is None else {"source": source}
 
 
 def _lengths(group: Sequence[Completion]) -> dict[str, int]:

@@ -20,13 +20,10 @@ class SettingSpec:
     """What a dataclass field says of itself besides its type and default.
 
     Attributes:
-        help: what it does, in full sentences.
         otherwise: what None stands for, in words.
         panel: the heading under which the help lists it.
-        least: the smallest value that is allowed.
-        most: the largest.
+        least, most: the smallest and the largest value that is allowed.
         above: every allowed value is larger than this, and finite.
-        choices: all values that are allowed.
         parse: turns the text of the command line into the value, where that is no number and no text.
     """
 
@@ -79,22 +76,13 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def parse_reward_range(text: str) -> tuple[float, float]:
-    """LOW,HIGH as numbers."""
-    try:
-        low, high = (float(end) for end in text.split(","))
-    except ValueError:
-        raise ConfigError(f"reward_range must be two numbers, LOW,HIGH, not {text!r}") from None
-    return low, high
-
-
 def reward_range_of(ends: Any) -> tuple[float, float]:
-    """The range from a file, where it is a list."""
+    """The range from the command line, LOW,HIGH, or from a file, where it is a list."""
     try:
-        low, high = ends
+        low, high = ends.split(",") if isinstance(ends, str) else ends
         return float(low), float(high)
     except (TypeError, ValueError):
-        raise ConfigError(f"reward_range must be two numbers, not {ends!r}") from None
+        raise ConfigError(f"reward_range must be two numbers, LOW,HIGH, not {ends!r}") from None
 
 
 LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
@@ -111,7 +99,7 @@ MAX_SEED = 2**32 - 1
 class DeclaredSettings:
     """The settings of a run; None stands for the recipe of the lab's task, or for a default elsewhere.
 
-    The help lists them in this order: those of a panel together, and of each those that are used most first.
+    The help lists them in this order: a panel's together, the most used first.
     """
 
     data: str = setting(
@@ -239,12 +227,6 @@ class DeclaredSettings:
         "the selection decides",
         panel="Curriculum",
     )
-    source_floors: str | None = setting(
-        None,
-        "The least share of the prompts that each source gets, as in math=0.2,code=0.1.",
-        "no floors",
-        panel="Curriculum",
-    )
     fill_limit: float = setting(
         10.0,
         "With a gate: how many groups may end for a step before no more are begun, as a multiple of its "
@@ -271,7 +253,7 @@ class DeclaredSettings:
     reward_range: tuple[float, float] = setting(
         (0.0, 1.0),
         "LOW,HIGH: the rewards of complete failure and of complete success.",
-        parse=parse_reward_range,
+        parse=reward_range_of,
         panel="Reward",
     )
     environment: str | None = setting(
@@ -420,23 +402,9 @@ class DeclaredSettings:
     log: str | None = setting(
         None,
         "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
-        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC. The report's pictures are logged "
-        "at every checkpoint, as curriculum/pictures/NAME, and with --keep-rollouts the prompts and "
-        "completions kept since the last, as the table curriculum/rollouts (trackio and wandb).",
+        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC.",
         "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
-        panel="Output",
-    )
-    project: str | None = setting(
-        None,
-        "With --log trackio or wandb: the project in which the run appears.",
-        "the name of the folder above the run's folder",
-        panel="Output",
-    )
-    run_name: str | None = setting(
-        None,
-        "With --log: the name under which the run appears.",
-        "the name of the run's folder",
         panel="Output",
     )
 
@@ -454,7 +422,7 @@ def known_settings() -> dict[str, tuple[SettingSpec, Any]]:
 
 
 def flags_of(values: Mapping[str, Any]) -> list[str]:
-    """Settings as options of `curro train`, `--name=value`; those that are None are left out.
+    """Settings as options of `curro train`, `--name=value`; None is left out.
 
     Switches have no value: they are `--name` or `--no-name`.
     """

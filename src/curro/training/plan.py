@@ -46,9 +46,6 @@ class HeldOut:
 
     Attributes:
         name: of the suite or the data set, where there are several; else "".
-        prompts: those that are evaluated.
-        reward: what scores them.
-        environment: what plays them, for tasks of several turns.
         is_suite: whether each prompt is a conversation of one message, which a model without a chat
             template is asked as plain text.
     """
@@ -171,18 +168,12 @@ def check_names(settings: TrainSettings) -> None:
     logger = settings.log
     if logger is not None and importlib.util.find_spec(logger) is None:
         raise ConfigError(f"--log {logger} needs the package {logger}: pip install {logger}")
-    if logger is None and (settings.project or settings.run_name):
-        option = "--project" if settings.project else "--run-name"
-        raise ConfigError(
-            f"{option} names something for a logger: choose one with --log, or leave {option} out"
-        )
 
 
 def check_model(name: str) -> None:
     """Raises ConfigError where a model's name can only be that of a folder that does not exist.
 
-    Names of the hub have at most one slash. A name without one is taken for a folder's where a folder of a
-    similar name is near.
+    Names of the hub have at most one slash.
     """
     path = Path(name)
     files = ("config.json", "adapter_config.json")  # the latter of a LoRA adapter, which names its base model
@@ -234,7 +225,7 @@ def run_reward(spec: str, settings: TrainSettings, prompts: PromptSet) -> Reward
     """The reward that `spec` names, with the settings' limits, or what their environment gave.
 
     Args:
-        spec: the settings' own reward; or a benchmark suite's, where they name none.
+        spec: the settings' own reward; or a benchmark suite's, if they name none.
 
     Raises:
         ConfigError: as `resolve_reward`; or the settings name a reward beside an environment.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -11,53 +11,13 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from curro.core.curriculum import Curriculum
 from curro.hosts.trl.observe import GroupRecord
 from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
+from curro.runs.report.advice import advise
 from curro.runs.writer import Clock, KeepRollouts, RunWriter
 from curro.training.settings import TrainSettings
 
-FIRST_WARNING = 20
-"""Steps until the first warning; each further warning comes after twice as many steps."""
-
-HARD_TASK_RATE = 0.01
-"""Success rate of a hard but learnable task, for the chance that is quoted in the warning."""
-
-
-class ConstantRewards:
-    """Watches the rewards of a run until two of them differ."""
-
-    def __init__(self, reward_range: tuple[float, float]) -> None:
-        self.low, self.high = reward_range
-        self.rewards = 0
-        self.value: float | None = None
-        self._steps = 0
-        self._warn_at = FIRST_WARNING
-
-    def after_step(self, step: int, rewards: Sequence[float]) -> str | None:
-        """Take in the rewards of a step, the first of which is 1.
-
-        Returns:
-            a warning when it is time for one. A run that resumes in its middle is not warned of.
-        """
-        if step != self._steps + 1 or len({*rewards, *([] if self.value is None else [self.value])}) > 1:
-            return None
-        self._steps = step
-        self.rewards += len(rewards)
-        self.value = rewards[0] if rewards else self.value
-        if step < self._warn_at:
-            return None
-        self._warn_at = 2 * step
-        return self._warning(step)
-
-    def _warning(self, step: int) -> str:
-        if self.value is None:
-            return f"no rollout of the first {step} steps has a reward: check the reward; training goes on"
-        advice = "check the reward and the answers, or start from easier prompts; training goes on"
-        sentence = f"all {self.rewards} rewards of the first {step} steps are {self.value:g}"
-        if self.value not in (self.low, self.high):
-            return f"{sentence}: {advice}"
-        rate = "the pass rate" if self.value == self.low else "the rate of failures"
-        chance = (1 - HARD_TASK_RATE) ** self.rewards
-        would = f"if {rate} were {HARD_TASK_RATE:.0%}, the chance of that would be {chance:.2g}"
-        return f"{sentence}; {would}: {advice}"
+FIRST_LOOK = 20
+"""Steps after which the run folder is read for advice; each further look comes after twice as many."""
 
 
 class Recorder(TrainerCallback):
@@ -68,17 +28,15 @@ class Recorder(TrainerCallback):
     Attributes:
         stopping: set to have the run end after the step, with a checkpoint.
         step: the last finished one.
-        has_begun: the run's state is loaded, so the prompt table is of the same rows as the folder's lines.
+        has_begun: the run's state is loaded, so the prompt table has the rows of the folder's lines.
         between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
 
     Args:
-        folder: where the lines go.
-        settings: of the run, complete: its budget, how often it is evaluated and which rollouts it keeps. A
-            generation is trained on as often as it should be before it counts for an evaluation.
+        settings: of the run, complete. A generation is trained on as often as it should be before it counts
+            for an evaluation.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
-        on_evaluated: hears every line of metrics that has an evaluation.
-        on_step: hears every line of metrics.
-        say: hears warnings, in sentences.
+        on_evaluated, on_step: hear every line of metrics with an evaluation, and every line.
+        say: hears advice, in sentences.
         host_metrics: further metrics of every step.
     """
 
@@ -101,9 +59,9 @@ class Recorder(TrainerCallback):
         self._process = os.getpid()
         self.step = 0
         keep = KeepRollouts(settings.keep_rollouts, settings.keep_megabytes)
-        self.writer = RunWriter(folder, curriculum.table, keep, clock=Clock(("seconds", "cpu_seconds")))
+        self.writer = RunWriter(folder, curriculum.table, keep, clock=Clock())
         self.evaluated = 0
-        self.constant_rewards = ConstantRewards(curriculum.table.reward_range)
+        self._next_look, self._said = FIRST_LOOK, set[str]()
 
     @property
     def spent(self) -> bool:
@@ -124,7 +82,7 @@ class Recorder(TrainerCallback):
 
     @property
     def rollouts(self) -> int:
-        """How many rollouts there were, with those of rejected groups."""
+        """How many rollouts there were, with rejected groups'."""
         return self.writer.rollouts
 
     def resume(self, step: int) -> None:
@@ -153,14 +111,17 @@ class Recorder(TrainerCallback):
             every = self.eval_every
             due |= every > 0 and self.rollouts // every > self.evaluated // every
             self.evaluated = self.rollouts
-        warning = self.constant_rewards.after_step(self.step, self.writer.rewards)
         metrics = self.curriculum.metrics() | self.host_metrics()
-        if warning is not None:
-            self.say(warning)
         if due and self.evaluate is not None:
             metrics |= self.evaluate()
         self._report(self.writer.step(self.step, metrics))
         self.between_steps = True
+        if self.step >= self._next_look:
+            self._next_look = 2 * self.step
+            for advice in advise(read_history(self.folder)):
+                if advice.name not in self._said:
+                    self._said.add(advice.name)
+                    self.say(f"{advice.problem} {advice.advice}")
         if self.stopping or self.spent:
             control.should_save = control.should_training_stop = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,6 @@ from curro.rollout.engines.plain_generation import end_ids
 from curro.rollout.sampling import evaluate
 from curro.runs import report
 from curro.runs.folder import RunFolder
-from curro.training.loggers import LoggedPictures, wandb_project
 from curro.training.notes import notes, try_judge
 from curro.training.plan import HeldOut, Plan
 from curro.training.recorder import Recorder
@@ -93,7 +93,7 @@ CISPO_CEILING = 5.0
 
 
 def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: list[float]) -> GRPOConfig:
-    """TRL's settings: GRPO without a reference model, on the GPU in bfloat16 where there is one.
+    """TRL's settings: GRPO without a reference model, on the GPU in bfloat16 if there is one.
 
     Args:
         settings: complete.
@@ -129,8 +129,8 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
         save_total_limit=2,
         logging_steps=10 if settings.log is None else 1,
         report_to=[] if settings.log is None else [settings.log],
-        project=settings.project or folder.path.absolute().parent.name,
-        run_name=settings.run_name or folder.path.absolute().name,
+        project=folder.path.absolute().parent.name,
+        run_name=folder.path.absolute().name,
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
         bf16=torch.cuda.is_available() if settings.precision is None else settings.precision == "bfloat16",
@@ -212,11 +212,8 @@ def _train(
     else:
         if last is None:
             try_judge(plan, say)
-        with (
-            saving_on_error(trainer, recorder, say),
-            stopping_cleanly(recorder, say),
-            wandb_project(settings.project, trainer.args.project),
-        ):
+        os.environ.setdefault("WANDB_PROJECT", trainer.args.project)  # transformers names it in no other way
+        with saving_on_error(trainer, recorder, say), stopping_cleanly(recorder, say):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
     folder.write_table(plan.curriculum.table)
     if recorder.spent:
@@ -263,9 +260,7 @@ def _trainer(plan: Plan, recorder: Recorder) -> CurriculumGRPOTrainer:
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     if plan.settings.log is not None:
-        log, handler = plan.settings.log, trainer.callback_handler
-        trainer.add_callback(LoggedPictures(recorder.folder, log, handler))
-        for callback in handler.callbacks:
+        for callback in trainer.callback_handler.callbacks:
             if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
                 callback.logging_dir = str(recorder.folder.path / "tensorboard")
     return trainer

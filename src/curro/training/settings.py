@@ -93,13 +93,12 @@ class TrainSettings(DeclaredSettings):
         kinds = ("allocation", "advantage", "admission", "signal")
         parts = [f"{kind}={getattr(self, kind)}" for kind in kinds if getattr(self, kind)]
         config = registry.parse_curriculum(" ".join([self.curriculum, *parts]))
-        for name in ("source_weights", "source_floors"):  # apart, because a source's name may have spaces
-            if (shares := getattr(self, name)) is not None:
-                if name in config:
-                    raise ConfigError(
-                        f"{name} is in the curriculum's text and in a setting of its own: keep one"
-                    )
-                config[name] = shares
+        if self.source_weights is not None:  # apart, because a source's name may have spaces
+            if "source_weights" in config:
+                raise ConfigError(
+                    "source_weights is in the curriculum's text and in a setting of its own: keep one"
+                )
+            config["source_weights"] = self.source_weights
         if "allocation" in config:  # TRL's advantages need groups of one size
             config.setdefault("advantage", {"name": "leave-one-out"})
         return {**config, "reward_range": self.reward_range, "seed": self.seed}
@@ -150,7 +149,7 @@ class TrainSettings(DeclaredSettings):
         return done
 
     def check_model(self) -> None:
-        """Raises ConfigError where no model is named and the data has none of its own."""
+        """Raises ConfigError if no model is named and the data has none of its own."""
         if self.model is None and self.family is None:
             raise ConfigError(f"name a model for {self.data}: --model with a folder, a hub id or lab:NAME")
 
@@ -173,7 +172,7 @@ class TrainSettings(DeclaredSettings):
             source: where the values come from, for messages.
 
         Raises:
-            ConfigError: a name that is no setting, or a value that no run could use.
+            ConfigError: an unknown name, or a value that no run could use.
         """
         names = known_settings()
         for name in values:

@@ -21,6 +21,7 @@ from curro.data import DataError, PromptSet, load_prompts
 from curro.rollout.engines.models import compute_with, load_model
 from curro.rollout.engines.plain_generation import end_ids
 from curro.training.saved_model import lora_config, save_model
+from curro.training.settings import TrainSettings
 
 _WORKED = ("solution", "response", "completion")
 """Columns of worked answers, in the order they are looked for; then the answer's."""
@@ -28,56 +29,108 @@ _WORKED = ("solution", "response", "completion")
 
 @dataclass(frozen=True)
 class SFTSettings:
-    """The settings of supervised training.
+    """What supervised training needs beside the settings that it shares with `curro train`.
 
     Attributes:
-        data: as of `curro.data.load_prompts`.
-        model: a name as of `curro.rollout.engines.models.load_model`.
-        columns: the names of columns, as `load_prompts` takes them; `answer_column` has the worked answers.
-        limit: use the first so many rows.
+        answer_column: of the worked answers; None finds it.
         epochs: passes over the data.
         batch: examples of a step.
-        device_batch: examples that go through the model at once.
-        learning_rate: of AdamW, falling to 0 along a cosine after 3% of the steps.
+        learning_rate: the highest; it falls to 0 along a cosine.
         max_length: tokens of an example; longer ones are cut.
-        lora_rank: train LoRA matrices of this rank in place of all weights.
-        precision, threads, seed: as in `curro train`.
     """
 
-    data: str
-    model: str
-    columns: dict[str, str]
-    limit: int | None = None
-    epochs: float = 1.0
-    batch: int = 16
-    device_batch: int | None = None
-    learning_rate: float = 1e-5
-    max_length: int = 4096
-    lora_rank: int | None = None
-    precision: str | None = None
-    threads: int = 1
-    seed: int = 0
+    answer_column: str | None
+    epochs: float
+    batch: int
+    learning_rate: float
+    max_length: int
 
     def __post_init__(self) -> None:
-        if self.batch % (self.device_batch or self.batch):
-            raise ConfigError(f"device_batch {self.device_batch} does not divide the batch of {self.batch}")
         for name in ("epochs", "learning_rate"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be a finite number above 0, not {getattr(self, name)}")
 
 
-def worked_answers(settings: SFTSettings) -> PromptSet:
+def train_on_answers(
+    shared: TrainSettings, settings: SFTSettings, out: Path, on_step: Callable[[int, int, float], None]
+) -> None:
+    """Train the model to write each prompt's worked answer, and save it with its tokenizer in `out`.
+
+    The loss is of the answers' tokens alone, and of the end of sequence after them. Texts are trained on as
+    they stand; of messages the answer is the assistant's, in the model's chat template.
+
+    Args:
+        out: the model's folder, new or empty.
+        on_step: hears the step, the number of steps and the loss.
+
+    Raises:
+        CurroError: the data or the model cannot be loaded, the answers have no end at which the model stops,
+            or the folder is in use.
+    """
+    device_batch = shared.device_batch or settings.batch
+    if settings.batch % device_batch:
+        raise ConfigError(f"device_batch {device_batch} does not divide the batch of {settings.batch}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError(f"{out} exists and is not an empty folder: choose another one with --out")
+    examples = _worked_answers(shared, settings.answer_column)
+    model, tokenizer = load_model(shared.model or f"lab:{shared.family}")
+    _check_ends(model, tokenizer, examples)
+    compute_with(shared.threads)
+    has_gpu = torch.cuda.is_available()
+    trainer = SFTTrainer(
+        model=model,
+        processing_class=tokenizer,
+        train_dataset=_data_set(examples),
+        args=SFTConfig(
+            output_dir=str(out),
+            per_device_train_batch_size=device_batch,
+            gradient_accumulation_steps=settings.batch // device_batch,
+            num_train_epochs=settings.epochs,
+            learning_rate=settings.learning_rate,
+            lr_scheduler_type="cosine",
+            warmup_steps=0.03,
+            max_length=settings.max_length,
+            completion_only_loss=True,
+            seed=shared.seed,
+            save_strategy="no",
+            logging_steps=1,
+            report_to=[],
+            disable_tqdm=True,
+            use_cpu=not has_gpu,
+            bf16=has_gpu,
+            dataloader_pin_memory=has_gpu,
+            gradient_checkpointing=has_gpu,
+        ),
+        peft_config=lora_config(shared.lora_rank),
+        callbacks=[_Reporter(on_step)],
+    )
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    save_model(trainer, out)
+
+
+class _Reporter(TrainerCallback):
+    def __init__(self, on_step: Callable[[int, int, float], None]) -> None:
+        self.on_step = on_step
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if logs and "loss" in logs:
+            self.on_step(state.global_step, state.max_steps, float(logs["loss"]))
+
+
+def _worked_answers(shared: TrainSettings, answer_column: str | None) -> PromptSet:
     """The examples; `answer` is the worked answer."""
-    prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
-    if "answer_column" not in settings.columns:
+    columns = shared.columns | ({"answer_column": answer_column} if answer_column else {})
+    prompts = load_prompts(shared.data, limit=shared.limit, **columns)
+    if answer_column is None:
         column = next((name for name in _WORKED if any(row.get(name) for row in prompts)), None)
         if column is not None:
-            columns = {**settings.columns, "answer_column": column}
-            prompts = load_prompts(settings.data, limit=settings.limit, **columns)
+            prompts = load_prompts(shared.data, limit=shared.limit, **columns, answer_column=column)
     for i, row in enumerate(prompts):
         if not row["answer"]:
             raise DataError(
-                f"row {i} of {settings.data} has no worked answer: name its column with --answer-column; the "
+                f"row {i} of {shared.data} has no worked answer: name its column with --answer-column; the "
                 f"columns are {', '.join(row)}"
             )
     return prompts
@@ -87,7 +140,7 @@ _END = re.compile(r"(<\|[^<>|\s]{1,40}\|>|</s>|<eos>|<end_of_turn>)\s*\Z")
 """What ends a sequence in the usual chat templates, at the end of a text."""
 
 
-def check_ends(model: Any, tokenizer: Any, examples: PromptSet) -> None:
+def _check_ends(model: Any, tokenizer: Any, examples: PromptSet) -> None:
     """Refuse worked answers after which the trained model would not stop.
 
     Training writes the end of sequence after every answer, and rollouts stop at the tokens of `end_ids`. An
@@ -115,75 +168,6 @@ def check_ends(model: Any, tokenizer: Any, examples: PromptSet) -> None:
         )
 
 
-def train_on_answers(
-    settings: SFTSettings,
-    out: Path,
-    *,
-    on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
-) -> Path:
-    """Train the model to write each prompt's worked answer, and save it with its tokenizer.
-
-    The loss is of the answers' tokens alone, and of the end of sequence after them. Texts are trained on as
-    they stand; of messages the answer is the assistant's, in the model's chat template.
-
-    Args:
-        out: the model's folder, new or empty.
-        on_step: hears the step, the number of steps and the loss.
-
-    Returns:
-        `out`.
-
-    Raises:
-        CurroError: the data or the model cannot be loaded, the answers have no end at which the model stops,
-            or the folder is in use.
-    """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"{out} exists and is not an empty folder: choose another one with --out")
-    examples = worked_answers(settings)
-    model, tokenizer = load_model(settings.model)
-    check_ends(model, tokenizer, examples)
-    save_model(train_in_memory(model, tokenizer, examples, settings, out, on_step=on_step), out)
-    return out
-
-
-def train_in_memory(
-    model: Any,
-    tokenizer: Any,
-    examples: PromptSet,
-    settings: SFTSettings,
-    folder: Path,
-    *,
-    on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
-) -> SFTTrainer:
-    """Train this model on the answers of these examples; arguments as of `train_on_answers`.
-
-    Returns:
-        the trainer, with the trained model.
-    """
-    compute_with(settings.threads)
-    trainer = SFTTrainer(
-        model=model,
-        processing_class=tokenizer,
-        train_dataset=_data_set(examples),
-        args=_arguments(settings, folder),
-        peft_config=lora_config(settings.lora_rank),
-        callbacks=[_Reporter(on_step)],
-    )
-    trainer.remove_callback(ProgressCallback)
-    trainer.remove_callback(PrinterCallback)
-    trainer.train()
-    return trainer
-
-
-class _Reporter(TrainerCallback):
-    def __init__(self, on_step: Callable[[int, int, float], None]) -> None:
-        self.on_step = on_step
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        if logs and "loss" in logs:
-            self.on_step(state.global_step, state.max_steps, float(logs["loss"]))
-
-
 def _data_set(examples: PromptSet) -> Any:
     import datasets
 
@@ -193,28 +177,3 @@ def _data_set(examples: PromptSet) -> Any:
         completions = [[{"role": "assistant", "content": row["answer"]}] for row in examples]
     prompts = [row["prompt"] for row in examples]
     return datasets.Dataset.from_dict({"prompt": prompts, "completion": completions})
-
-
-def _arguments(settings: SFTSettings, out: Path) -> SFTConfig:
-    device_batch = settings.device_batch or settings.batch
-    has_gpu = torch.cuda.is_available()
-    return SFTConfig(
-        output_dir=str(out),
-        per_device_train_batch_size=device_batch,
-        gradient_accumulation_steps=settings.batch // device_batch,
-        num_train_epochs=settings.epochs,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=0.03,
-        max_length=settings.max_length,
-        completion_only_loss=True,
-        seed=settings.seed,
-        save_strategy="no",
-        logging_steps=1,
-        report_to=[],
-        disable_tqdm=True,
-        use_cpu=not has_gpu,
-        bf16=has_gpu if settings.precision is None else settings.precision == "bfloat16",
-        dataloader_pin_memory=has_gpu,
-        gradient_checkpointing=has_gpu,
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tracemalloc
 import zipfile
 
@@ -16,11 +15,10 @@ from tests.in_process import run_command
 
 from curro import CheckpointError, Curriculum, PromptTable
 from curro.cli.side_by_side import TrainingRun
-from curro.core.checkpoint import load_state, save_state
+from curro.core.checkpoint import load_state
 from curro.core.errors import RunError
 from curro.core.files import refuse_links, replacing
-from curro.core.identity import HashKeys
-from curro.runs.folder import CURRICULUM, HOSTED, RunFolder
+from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows
 from curro.runs.lock import NAME, only_process
 from curro.runs.reader import read_history
@@ -153,14 +151,14 @@ def test_a_page_takes_any_number_of_a_metric(tmp_path, name, number):
         write_comparison(runs, tmp_path / "comparison.html")
 
 
-@pytest.mark.parametrize(("names", "lines"), [(20_000, 3_000), (100_000, 1)])
-def test_metrics_of_many_names_are_damage(tmp_path, names, lines):
-    """A file of 300 KB took 1.6 GB, for each name has room in each line."""
+def test_metrics_of_many_names_are_damage(tmp_path):
+    """Each name has room in each line."""
+    names, lines = 20_000, 3_000
     folder = RunFolder.create(tmp_path / "run", {})
     folder.append_metrics({"step": 0, **{f"a{number}": 1 for number in range(names)}})
     for step in range(lines):
         folder.append_metrics({"step": step})
-    with pytest.raises(RunError, match=f"its first {lines + 1} lines have {names + 1} different names"):
+    with pytest.raises(RunError, match=f"its {lines + 1} lines have {names + 1} different names"):
         read_history(folder)
 
 
@@ -186,7 +184,7 @@ def test_a_line_without_an_end_is_damage(tmp_path, monkeypatch):
     folder = run(tmp_path / "run")
     with (folder.path / "groups.jsonl").open("ab") as file:
         file.truncate(10**12)  # a hole, which takes no space
-    with pytest.raises(RunError, match="a line is longer than"):
+    with pytest.raises(RunError, match="longer than 10000 bytes"):
         read_history(folder)
     with pytest.raises(RunError, match="longer than 10000 bytes"):
         folder.groups()
@@ -329,29 +327,6 @@ def test_a_column_of_another_type_is_refused_before_it_is_read(tmp_path, value, 
 
 
 @pytest.mark.parametrize(
-    "columns",
-    [
-        {"visits": np.zeros(3), "prior": np.zeros(4)},
-        {"visits": np.zeros((2, 2))},
-        {"visits": np.zeros(())},
-        {"visits": np.zeros(2, "U3")},
-        {"last_step": np.zeros(2, "S3")},
-        {"visits": np.zeros(2, complex)},
-        {"visits": np.zeros(2, "M8[s]")},
-        {"visits": [1, 2]},
-        {"visits": {"a": 1}},
-    ],
-    ids=str,
-)
-def test_a_checkpoint_whose_table_is_none_is_damage(tmp_path, columns):
-    save_state(tmp_path / "checkpoint-1" / HOSTED / CURRICULUM, {"table": columns})
-    said = run_command("inspect", "checkpoint-1", folder=tmp_path, status=2)
-    assert re.fullmatch(
-        r"curro: checkpoint-1/\S+ is damaged: '\w+' of its prompt table is no column of \d numbers", said
-    )
-
-
-@pytest.mark.parametrize(
     ("column", "least"),
     [([None], "-"), ([2**63 - 1], "9.223e+18"), ([1e308, 1e308], "1e+308"), ([-np.inf, np.inf], "-inf")],
     ids=str,
@@ -370,17 +345,6 @@ def test_tables_of_curro_are_read_as_they_are(tmp_path):
         folder.write_table(table)
         assert folder.table().schema.equals(table.to_arrow().schema, check_metadata=True)
         assert folder.table()["prompt"].to_pylist() == list(range(table.size))
-
-
-def test_a_table_whose_keys_are_hashes_is_shown(tmp_path):
-    """They take Arrow's large strings."""
-    hashes = np.arange(32, dtype=np.uint8).reshape(2, 16)
-    folder = run(tmp_path / "run")
-    pq.write_table(
-        pa.table({"prompt": [0, 1], "key": HashKeys(hashes).to_arrow()}), folder.path / "table.parquet"
-    )
-    run_command("inspect", "run", "--out", "prompts.csv", folder=tmp_path)
-    assert "000102030405060708090a0b0c0d0e0f" in (tmp_path / "prompts.csv").read_text()
 
 
 @pytest.mark.parametrize("command", [5, [1], {"a": "b"}, "train"])

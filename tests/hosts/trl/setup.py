@@ -29,6 +29,11 @@ def first_token_is_even(completion_ids: list[list[int]], **_: Any) -> list[float
     return [float(ids[0] % 2 == 0) for ids in completion_ids]
 
 
+def every_other(completion_ids: list[list[int]], **_: Any) -> list[float]:
+    """0 and 1 in turn."""
+    return [float(i % 2) for i in range(len(completion_ids))]
+
+
 def config(folder: Any, **options: Any) -> GRPOConfig:
     """4 prompts of 4 rollouts a generation."""
     settings: dict[str, Any] = {
@@ -52,7 +57,9 @@ def config(folder: Any, **options: Any) -> GRPOConfig:
     return GRPOConfig(**(settings | options))
 
 
-def trainer(folder: Any, **options: Any) -> CurriculumGRPOTrainer:
+def trainer(
+    folder: Any, kind: type[CurriculumGRPOTrainer] = CurriculumGRPOTrainer, **options: Any
+) -> CurriculumGRPOTrainer:
     """A trainer; options that GRPOConfig knows go there, the others to the trainer."""
     torch.manual_seed(0)
     tokenizer = build_tokenizer()
@@ -69,7 +76,23 @@ def trainer(folder: Any, **options: Any) -> CurriculumGRPOTrainer:
     arguments |= {k: v for k, v in options.items() if k not in known}
     if "environment" in options and "reward_funcs" not in options:
         del arguments["reward_funcs"]
-    return CurriculumGRPOTrainer(**arguments)
+    return kind(**arguments)
+
+
+def given_to_the_loss(host: Any) -> list[dict[str, Any]]:
+    """The inputs of every loss that a trainer computes from now on."""
+    given: list[dict[str, Any]] = []
+    compute = host._compute_loss
+    host._compute_loss = lambda model, inputs: given.append(dict(inputs)) or compute(model, inputs)
+    return given
+
+
+def generated_by(host: Any) -> list[dict[str, Any]]:
+    """TRL's output of every generation from now on."""
+    outputs: list[dict[str, Any]] = []
+    generate = host._generate_and_score_completions
+    host._generate_and_score_completions = lambda inputs: outputs.append(generate(inputs)) or outputs[-1]
+    return outputs
 
 
 class Diary:

@@ -57,7 +57,7 @@ def test_an_attribute_that_no_method_uses_has_gone():
 
 
 def test_an_older_trl_is_refused(monkeypatch):
-    monkeypatch.setattr(trl, "__version__", "1.9.2")
+    monkeypatch.setattr(trl, "__version__", "1.8.3")
     with pytest.raises(curro.ConfigError, match="is older than 1"):
         seams.check_contract(GRPOTrainer)
 
@@ -77,3 +77,22 @@ def test_a_trainer_that_another_library_has_patched_is_not_accelerated():
     patched = type("UnslothGRPOTrainer", (GRPOTrainer,), {"__module__": "unsloth_compiled_cache"})
     assert "unsloth" in seams.unaccelerated(patched, None, {})
     assert seams.unaccelerated(GRPOTrainer, None, {}) == ""
+
+
+def test_a_trainer_of_another_library_can_be_the_second_base(tmp_path):
+    """As axolotl's trainer, which adds its optimizers to TRL's: examples/axolotl_trainer.py."""
+    made = []
+
+    class Optimizers:
+        def create_optimizer(self, *args: Any) -> Any:
+            made.append(self)
+            return super().create_optimizer(*args)
+
+    class Theirs(Optimizers, GRPOTrainer): ...
+
+    class Both(CurriculumGRPOTrainer, Theirs): ...
+
+    host = trainer(tmp_path, kind=Both)
+    host.train()
+    assert made == [host]
+    assert host.curriculum.metrics()["observed"] == 12

@@ -12,9 +12,8 @@ from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_i
 
 import curro
 from curro.core.checkpoint import load_state
-from curro.core.errors import FillError
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
-from curro.hosts.trl.batches import cut, describe_completions, merge_rows, output_rows
+from curro.hosts.trl.batches import describe_completions, merge_rows, rows_of_output
 from curro.lab.model import build_model, build_tokenizer
 
 
@@ -151,22 +150,23 @@ def test_masked_completions_are_described_as_trl_alone_describes_them(tmp_path, 
 def test_lengths_by_hand():
     """A pad token (0) was sampled inside the first, whose mask is empty; the second ended with 2."""
     first = [5, 6, 7, 8, 9, 5, 0, 7]
-    rows = {
+    output = {
+        "prompt_mask": torch.ones(2, 1, dtype=torch.int64),
         "completion_ids": torch.tensor([first, [5, 6, 2, 0, 0, 0, 0, 0]]),
         "completion_mask": torch.tensor([[0] * 8, [1] * 3 + [0] * 5]),
     }
-    parts = cut([output_rows(rows, [8, 3])], 0, 2)
-    described = describe_completions(parts, pad_token=0, ends=[2])
+    rows = rows_of_output(output, [8, 3])
+    described = describe_completions(rows, pad_token=0, ends=[2])
     assert described["completions/clipped_ratio"] == 0.5
     assert described["completions/mean_length"] == 5.5
     assert described["completions/mean_terminated_length"] == 3
-    masked = describe_completions(cut(parts, 0, 1), pad_token=0, ends=[2])
+    masked = describe_completions(rows[:1], pad_token=0, ends=[2])
     assert masked["completions/clipped_ratio"] == 1
     assert masked["completions/min_length"] == masked["completions/max_length"] == 8
     assert masked["completions/mean_terminated_length"] == 0
-    merged = merge_rows(cut(parts, 0, 1), device=torch.device("cpu"), pad_token=0, pad_to_multiple_of=None)
-    assert merged["completion_ids"].tolist() == [first]
-    assert merged["completion_mask"].tolist() == [[0] * 8]
+    merged = merge_rows(rows[::-1], device=torch.device("cpu"), pad_token=0, pad_to_multiple_of=None)
+    assert merged["completion_ids"].tolist() == output["completion_ids"].flip(0).tolist()
+    assert merged["completion_mask"].tolist() == [[1] * 3 + [0] * 5, [0] * 8]
 
 
 def test_rejected_work_has_its_own_metrics(tmp_path):
@@ -184,15 +184,6 @@ def test_rejected_work_has_its_own_metrics(tmp_path):
     # admitted groups of 4 have a rate of 1/2
     assert [entry["reward"] for entry in history] == [0.5, 0.5]
     assert all(entry["frac_reward_zero_std"] == 0 for entry in history)
-
-
-def test_never_more_than_what_is_missing_is_generated(tmp_path):
-    diary = Recorded()
-    trainer(tmp_path, curriculum="uniform", admission="band:0.4,0.6", on_groups=diary, max_steps=4).train()
-    missing = 4
-    for record in diary.records:
-        assert len(record.draw) == missing
-        missing = (missing - int(record.verdict.admitted.sum())) or 4
 
 
 def test_at_the_limit_the_most_informative_rejected_groups_top_up(tmp_path):
@@ -259,34 +250,6 @@ def test_a_fill_that_breaks_off_gives_back_what_it_holds(tmp_path):
     assert len(curriculum.ledger) == 0
 
 
-@pytest.mark.parametrize("when_short", ["top-up", "error"])
-def test_when_all_prompts_were_tried_it_is_as_at_the_limit(tmp_path, when_short):
-    diary = Recorded()
-    options = {
-        "curriculum": "uniform", "admission": "band:0,1", "on_groups": diary, "max_steps": 1,
-        "reward_funcs": lambda row, **_: [float(prompt == 7 and i % 2) for i, prompt in enumerate(row)],
-        "fill": FillSettings(limit=100, when_short=when_short),
-    }  # fmt: skip
-    host = trainer(tmp_path, **options)
-    if when_short == "error":
-        with pytest.raises(FillError, match=r"all 24 prompts were tried .* 4 of 16 rollouts"):
-            host.train()
-    else:
-        host.train()
-        assert host.state.log_history[0]["fill/topped_up"] == 3
-    tried = np.concatenate([record.draw.prompts for record in diary.records])
-    assert sorted(tried.tolist()) == list(range(PROMPTS))
-
-
-def test_a_selection_that_repeats_prompts_goes_on_to_the_limit(tmp_path):
-    diary = Recorded()
-    nothing = {"reward_funcs": lambda row, **_: [0.0] * len(row), "max_steps": 1}
-    trainer(
-        tmp_path, curriculum="pspo:replacement=true", admission="signal", on_groups=diary, **nothing
-    ).train()
-    assert sum(len(record.draw) for record in diary.records) == 40
-
-
 def test_importance_weights_are_related_to_the_batch_that_is_trained_on(tmp_path):
     """Not to the largest of each round: a round of one prompt would always have the weight 1."""
     diary = Recorded()
@@ -330,48 +293,3 @@ def test_an_accuracy_decides_where_the_reward_is_a_sum(tmp_path):
     ).train()
     for record in diary.records:
         np.testing.assert_array_equal(record.verdict.admitted, record.draw.prompts % 2 == 1)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"peft_config": LoraConfig(r=2, target_modules=["q_proj"])},
-        {"train_dataset": dataset(conversational=True)},
-        {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 8},
-        {"num_iterations": 2, "epsilon_high": 0.28, "loss_type": "dapo"},
-        {"steps_per_generation": 2, "per_device_train_batch_size": 8, "max_steps": 4},
-        {"mask_truncated_completions": True},
-    ],
-    ids=["lora", "conversational", "accumulation", "iterations", "split", "truncated"],
-)
-def test_with_the_trainers_other_options(tmp_path, options):
-    diary = Recorded()
-    credit = curro.Curriculum("pspo", PROMPTS, advantage="smoothed:alpha=0.5", admission="signal", seed=1)
-    host = trainer(tmp_path, curriculum=credit, on_groups=diary, **options)
-    before = [p.clone() for p in host.model.parameters()]
-    host.train()
-    assert all(len(batch) == 4 for batch in diary.admitted())
-    longest = [entry.get("completions/max_length", 1) for entry in host.state.log_history]
-    assert min(longest) > 0
-    truncated = host.args.mask_truncated_completions  # all of a random model's are, and none is trained on
-    after = host.model.parameters()
-    assert truncated != any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
-
-
-def test_what_cannot_be_filled_is_refused(tmp_path):
-    with pytest.raises(curro.ConfigError, match="deviation of rejected groups too"):
-        trainer(tmp_path, curriculum="uniform", admission="signal", scale_rewards="batch")
-    ready = curro.Curriculum("uniform", PROMPTS)
-    with pytest.raises(curro.ConfigError, match="give it to `Curriculum` alone"):
-        trainer(tmp_path, curriculum=ready, admission="signal")
-    pictures = dataset().add_column("image", ["a picture"] * PROMPTS)
-    with pytest.raises(curro.ConfigError, match="train_dataset has the column image"):
-        trainer(tmp_path, curriculum="uniform", admission="signal", train_dataset=pictures)
-    with pytest.raises(curro.ConfigError, match="TRL trains on batches of one size"):
-        trainer(tmp_path, curriculum="uniform", admission="signal", fill=FillSettings(when_short="finish"))
-    for options, words in (
-        ({"limit": 0.5}, "from 1"),
-        ({"when_short": "stop"}, "one of error, finish, top-up"),
-    ):
-        with pytest.raises(curro.ConfigError, match=words):
-            FillSettings(**options)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 from peft import LoraConfig
 from tests.hosts.trl.judging import (
     copy_of,
@@ -20,11 +19,11 @@ from tests.hosts.trl.judging import (
     value_of,
     weights,
 )
-from tests.hosts.trl.setup import Diary, dataset, trainer
+from tests.hosts.trl.setup import Diary, dataset, given_to_the_loss, resumed_and_whole, trainer
 
 import curro
 from curro.core.policy import AuxiliarySamples
-from curro.hosts.trl.auxiliary import loss_divisor, share_out, slots_of
+from curro.hosts.trl.auxiliary import loss_divisor, share_out
 from curro.methods.prediction.metis import predictor
 
 
@@ -48,7 +47,7 @@ EVEN = ("dr_grpo", "dapo", "luspo")
 )
 def test_both_losses_have_the_gradient_of_a_direct_computation(tmp_path, loss_type, schedule):
     """Minus the gradient of (10), up to TRL's divisor by tokens, which is the same for (2) and (9)."""
-    moved, diary, trained = {}, Diary(), []
+    moved, diary = {}, Diary()
     level = {"importance_sampling_level": "sequence"} if loss_type == "luspo" else {}
     for weight in (0.0, 0.5):
         host = judging_trainer(
@@ -58,10 +57,7 @@ def test_both_losses_have_the_gradient_of_a_direct_computation(tmp_path, loss_ty
             **plain_steps(loss_type=loss_type, max_completion_length=9, **level, **schedule),
         )
         ends_early(host)
-        compute = host._compute_loss
-        host._compute_loss = lambda model, inputs, compute=compute: (
-            trained.append(inputs) or compute(model, inputs)
-        )
+        trained = given_to_the_loss(host)
         model = copy_of(host.model)
         host.train()
         moved[weight] = weights(model) - weights(host.model)
@@ -72,7 +68,7 @@ def test_both_losses_have_the_gradient_of_a_direct_computation(tmp_path, loss_ty
     auxiliary_samples = with_auxiliary.verdict.auxiliary_samples
     assert len(auxiliary_samples.advantages) == 4
     judged = judge_gradient(model, auxiliary_samples)
-    rollouts, lengths = rollouts_of(trained[: len(trained) // 2])
+    rollouts, lengths = rollouts_of(trained)
     assert len(lengths) == 16
     divisor = {"dr_grpo": 9, "luspo": 1}.get(loss_type, np.mean(lengths))
     assert np.mean(lengths) < 8
@@ -103,17 +99,6 @@ def test_the_logged_loss_is_that_of_equation_9(tmp_path):
     assert entry["judge/loss"] == pytest.approx(total, rel=1e-4)
     assert entry["judge/seconds"] > 0
     assert entry["curriculum/judge/judgments"] == 8
-
-
-@pytest.mark.parametrize("auxiliary_samples", [1, 2, 3, 4, 7, 16, 33])
-@pytest.mark.parametrize(("parts", "processes"), [(1, 1), (2, 1), (4, 2), (3, 2)])
-def test_every_auxiliary_sample_has_one_place_and_shares_are_even(auxiliary_samples, parts, processes):
-    slots = parts * processes
-    counts = np.bincount(slots_of(auxiliary_samples, slots), minlength=slots)
-    assert counts.sum() == auxiliary_samples
-    assert counts.max() <= -(-auxiliary_samples // slots)
-    by_rank = counts.reshape(processes, parts).sum(axis=1)
-    assert by_rank.max() - by_rank.min() <= max(1, parts * (auxiliary_samples > slots))
 
 
 def auxiliary_of(number: int, weight: float) -> AuxiliarySamples:
@@ -157,18 +142,11 @@ def test_auxiliary_samples_of_several_rounds_are_dealt_out_over_parts_and_proces
     ids=["each step", "two iterations", "two updates", "filled"],
 )
 def test_resume_trains_as_if_nothing_had_happened(tmp_path, schedule):
-    options = {"metis": {"weight": 1.0}, "max_steps": 6, "save_steps": 3, "save_strategy": "steps"} | schedule
-    whole, first, second = Diary(), Diary(), Diary()
-    uninterrupted = judging_trainer(tmp_path / "whole", on_groups=whole, **options)
-    uninterrupted.train()
-    judging_trainer(tmp_path / "cut", on_groups=first, **(options | {"max_steps": 3})).train()
-    resumed = judging_trainer(tmp_path / "cut", on_groups=second, **options)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-3"))
-    assert first.draws() + second.draws() == whole.draws()
-    assert any(record.verdict.auxiliary_samples is not None for record in whole.records)
-    assert torch.equal(weights(resumed.model), weights(uninterrupted.model))
-    one, other = (host.curriculum.metrics() for host in (resumed, uninterrupted))
+    curriculum = {"name": "metis", "candidates": 2, "max_tokens": 6, "template": "lab", "weight": 1.0}
+    hosts = resumed_and_whole(tmp_path, after=3, curriculum=curriculum, max_steps=6, **schedule)
+    one, other = (host.curriculum.metrics() for host in hosts)
     assert one["judge/baseline"] == other["judge/baseline"]
+    assert any("judge/loss" in entry for entry in hosts[1].state.log_history)
 
 
 def test_a_fill_trains_on_the_auxiliary_samples_of_all_its_rounds(tmp_path):
@@ -197,9 +175,7 @@ def test_a_second_iteration_trains_on_the_rollouts_alone(tmp_path):
     diary = Diary()
     settings = plain_steps(num_iterations=2, max_steps=2, on_groups=diary)
     host = judging_trainer(tmp_path, metis={"exemplars": 0, "weight": 1.0}, **settings)
-    losses = []
-    compute = host._compute_loss
-    host._compute_loss = lambda model, inputs: losses.append(dict(inputs)) or compute(model, inputs)
+    losses = given_to_the_loss(host)
     host.train()
     assert all("auxiliary_advantages" in inputs for inputs in losses)
     assert len([entry for entry in host.state.log_history if "judge/loss" in entry]) == 1
@@ -233,8 +209,8 @@ def test_answers_are_the_same_alone_and_beside_longer_ones(tmp_path):
     ]
     together = policy.answer(asked, 5)
     assert [policy.answer([one], 5)[0] for one in asked] == together
-    assert policy._host.model.training
-    tokenizer = policy._host._tokenizer
+    assert policy.host.model.training
+    tokenizer = policy.host._tokenizer
     assert together[0].prompt_ids == tuple(
         tokenizer("<bos><|system|>be brief<|user|>1 + 1 =<|assistant|>", add_special_tokens=False).input_ids
     )
@@ -249,14 +225,6 @@ def test_an_answer_ends_with_the_end_of_sequence(tmp_path):
     assert len({len(reply.completion_ids) for reply in replies}) > 1
     for reply in replies:
         assert not any(40 <= token < 400 for token in reply.completion_ids[:-1])
-
-
-def test_prompts_of_conversations_are_their_text_without_the_system(tmp_path):
-    rows = [
-        [{"role": "system", "content": "rules"}, {"role": "user", "content": f"{i} = ?"}] for i in range(4)
-    ]
-    policy = policy_of(tmp_path, train_dataset=Dataset.from_dict({"prompt": rows}))
-    assert policy.prompt(3) == "3 = ?"
 
 
 def test_split_weights_are_refused(tmp_path):
@@ -276,9 +244,9 @@ def test_evaluation_trains_nothing_and_asks_nothing(tmp_path):
 def test_the_backbone_is_a_copy(tmp_path):
     policy = policy_of(tmp_path, peft_config=LoraConfig(r=2, target_modules=["q_proj"]))
     model, tokenizer = policy.backbone()
-    assert tokenizer is policy._host._tokenizer
+    assert tokenizer is policy.host._tokenizer
     assert "lora" not in " ".join(name for name, _ in model.named_parameters())
     with torch.no_grad():
         next(model.parameters()).add_(1)
-    ours = policy._host.model.get_base_model()
+    ours = policy.host.model.get_base_model()
     assert not torch.equal(next(model.parameters()), next(ours.parameters()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from collections import defaultdict
@@ -12,19 +11,15 @@ import numpy as np
 import pytest
 import torch
 from tests.hosts.trl.launch import in_two_processes
-from tests.hosts.trl.setup import config, dataset
+from tests.hosts.trl.setup import config, dataset, generated_by
 from tests.hosts.trl.test_fill import Recorded, TheSame, assert_trained_alike
-from trl import GRPOTrainer
 from typer.testing import CliRunner
 
 import curro
 from curro.cli import make_app
 from curro.data.prompt_set import PromptSet
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.hosts.trl.episodes import EpisodeRollouts
-from curro.lab import family
 from curro.lab.model import build_model, build_tokenizer
-from curro.reward import trl_reward
 from curro.reward.environments.environment import episode_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import evaluate
@@ -109,9 +104,7 @@ def test_the_update_is_that_of_the_models_own_tokens(tmp_path, conversational):
         max_grad_norm=0.0,
     )
     start = {name: value.clone() for name, value in host.model.state_dict().items()}
-    kept: list[dict[str, Any]] = []
-    generate = host._generate_and_score_completions
-    host._generate_and_score_completions = lambda inputs: kept.append(generate(inputs)) or kept[-1]
+    kept = generated_by(host)
     host.train()
     (batch,) = kept
     assert batch["tool_mask"].shape == batch["completion_ids"].shape
@@ -138,9 +131,7 @@ def test_the_update_is_that_of_the_models_own_tokens(tmp_path, conversational):
 
 def test_what_is_masked_is_what_the_environment_said(tmp_path):
     host = scripted(tmp_path, curriculum="uniform", max_steps=1)
-    kept: list[dict[str, Any]] = []
-    generate = host._generate_and_score_completions
-    host._generate_and_score_completions = lambda inputs: kept.append(generate(inputs)) or kept[-1]
+    kept = generated_by(host)
     host.train()
     (batch,) = kept
     for ids, mask, own in zip(
@@ -207,20 +198,6 @@ def test_evaluation_plays_with_seeds_of_its_own_and_leaves_training_alone():
     assert set(other) == {"eval/pass@1", "eval/pass@8", "eval/reward"}
 
 
-def test_trls_own_evaluation_plays_too(tmp_path):
-    environment = Guess()
-    host = scripted(
-        tmp_path,
-        curriculum="uniform",
-        environment=environment,
-        eval_dataset=dataset_with_keys().select(range(4)),
-        per_device_eval_batch_size=16,
-    )
-    metrics = host.evaluate()
-    assert len(environment.started) == 16
-    assert 0 <= metrics["eval_reward"] <= 1
-
-
 def test_an_environment_that_fails_is_one_error_and_nothing_stays_in_flight(tmp_path):
     class Broken(Guess):
         def start(self, row: dict[str, Any], seed: int) -> Any:
@@ -237,19 +214,6 @@ def test_an_environment_that_fails_is_one_error_and_nothing_stays_in_flight(tmp_
     assert (metrics["selected"], metrics["dropped"], metrics["in_flight"]) == (4, 4, 0)
 
 
-def test_a_reward_that_is_no_number_is_named_with_its_prompt(tmp_path):
-    class Wild(Guess):
-        def start(self, row: dict[str, Any], seed: int) -> Any:
-            episode = super().start(row, seed)
-            episode.reward = lambda: float("nan")
-            return episode
-
-    host = scripted(tmp_path, curriculum="uniform", environment=Wild())
-    with pytest.raises(curro.RewardError, match=r"gave nan for the prompt 'row \d+'"):
-        host.train()
-    assert host.curriculum.metrics()["in_flight"] == 0
-
-
 def test_reward_functions_of_ones_own_find_the_episodes_reward(tmp_path):
     def halved(episode_reward: list[float], completions: list[str], **_: Any) -> list[float]:
         assert all("total" in completion for completion in completions)
@@ -258,31 +222,6 @@ def test_reward_functions_of_ones_own_find_the_episodes_reward(tmp_path):
     host = scripted(tmp_path, curriculum="uniform", reward_funcs=halved)
     host.train()
     assert {entry["reward"] * 2 for entry in host.state.log_history if "reward" in entry} - {0.0}
-    with pytest.raises(curro.ConfigError, match="not both"):
-        scripted(tmp_path, curriculum="uniform", rollout_func=lambda *_: {})
-
-
-def test_plain_trl_takes_the_same_rollouts(tmp_path):
-    """The seam is TRL's own: its trainer with this `rollout_func` gives the mask to its loss."""
-    torch.manual_seed(0)
-
-    class Plain(Scripted, GRPOTrainer):
-        def _generate_and_score_completions(self, inputs: Any) -> Any:
-            self.rows = inputs
-            self.output = super()._generate_and_score_completions(inputs)
-            return self.output
-
-    host = Plain(
-        model=build_model(TOKENIZER, width=32, layers=1),
-        processing_class=TOKENIZER,
-        reward_funcs=trl_reward(episode_reward("guess")),
-        train_dataset=dataset_with_keys(),
-        args=config(tmp_path, max_steps=1, max_completion_length=40),
-    )
-    host.rollout_func = EpisodeRollouts(Guess(), lambda: host.rows)
-    host.train()
-    assert 0 < host.output["tool_mask"].double().mean() < 1
-    assert host.generation_config.max_new_tokens == 40
 
 
 def test_processes_whose_episodes_are_over_wait_for_the_others(made_once):
@@ -298,50 +237,6 @@ METHODS = [
     "frontier",
     "pspo --advantage smoothed --admission signal",
 ]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_methods_that_choose_admit_credit_and_judge_train_on_locks(tmp_path, method):
-    arguments = ["train", "--data", "lab:locks/easy", "--limit", "60", "--curriculum", *method.split()]
-    arguments += ["--prompts-per-step", "4", "--rollouts", "96", "--eval-prompts", "10", "--eval-every", "0"]
-    result = CliRunner().invoke(TRAIN, [*arguments, "--out", str(tmp_path / "run")])
-    assert result.exit_code == 0, result.output
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert lines[-1]["rollouts"] >= 96
-    assert lines[-1]["in_flight"] == 0
-    assert 0.3 < lines[-1]["reward"] <= 1
-    assert 0.4 < lines[-1]["eval/pass@1"] <= 1
-
-
-def test_an_environment_of_ones_own_by_name(tmp_path, monkeypatch):
-    (tmp_path / "my_locks.py").write_text(
-        "from curro.lab.families.locks import Locks\n\n\nclass Mine(Locks):\n    turns = 3\n\n\n"
-        "def broken():\n    return object()\n"
-    )
-    rows = [
-        row | {"key": f"mine {i}"}
-        for i, row in enumerate(family("locks").problems(40, seed=0, difficulty="easy"))
-    ]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.chdir(tmp_path)
-    arguments = ["train", "--data", "rows.jsonl", "--model", "lab:locks", "--prompts-per-step", "4"]
-    arguments += ["--rollouts", "64", "--eval-every", "0", "--curriculum", "uniform"]
-    result = CliRunner().invoke(
-        TRAIN, [*arguments, "--eval-data", "rows.jsonl", "--environment", "my_locks:Mine", "--out", "run"]
-    )
-    assert result.exit_code == 0, result.output
-    groups = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
-    mean = {row["key"]: len(row["metadata"]["panels"]) + 1 for row in rows}
-    assert all(group["mean"] == 0 for group in groups if mean[group["key"]] > 3)
-    assert any(group["mean"] > 0 for group in groups)
-    for more, words in (
-        (["--environment", "my_locks:broken"], "its turns is a number from 1, not None"),
-        (["--environment", "my_lock:Mine"], "no module 'my_lock'"),
-        (["--environment", "my_locks:Mine", "--reward", "math"], "leave out the reward 'math'"),
-    ):
-        refused = CliRunner().invoke(TRAIN, [*arguments, *more, "--out", "other"])
-        assert words in str(refused.exception) + refused.output
-        assert not (tmp_path / "other").exists()
 
 
 def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(tmp_path):

@@ -11,9 +11,8 @@ import pytest
 import torch
 from datasets import Dataset
 from tests.hosts.trl.judging import value_of
-from tests.hosts.trl.setup import Diary, config
+from tests.hosts.trl.setup import Diary, config, generated_by
 
-import curro
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.lab.model import build_model
 from curro.methods.prediction.metis import predictor
@@ -74,9 +73,7 @@ def played(folder: Path, game: Any = HigherLower, **options: Any) -> Scripted:
 def test_games_are_chosen_gated_and_allotted_by_whether_they_were_won(tmp_path, parts):
     diary = Diary()
     host = played(tmp_path, curriculum="frontier", on_groups=diary, **parts)
-    batches: list[Any] = []
-    generate = host._generate_and_score_completions
-    host._generate_and_score_completions = lambda inputs: batches.append(generate(inputs)) or batches[-1]
+    batches = generated_by(host)
     host.train()
     metrics = host.curriculum.metrics()
     assert metrics["selected"] == metrics["observed"] + metrics["dropped"]
@@ -148,11 +145,6 @@ def test_metis_judges_the_games_prompts(tmp_path, monkeypatch):
     host.train()
     assert host.state.log_history[0]["judge/loss"] != 0
     assert host.curriculum.metrics()["observed"] == 12
-
-
-def test_two_that_play_the_rollouts_are_refused(tmp_path):
-    with pytest.raises(curro.ConfigError, match="give it or environment_factory, not both"):
-        played(tmp_path, environment=object())
 
 
 class MakesPrompts(HigherLower):

@@ -7,10 +7,8 @@ import io
 import pytest
 from datasets import Dataset
 from rich.console import Console
-from tests.hosts.trl.setup import PROMPTS, Diary, trainer
-from typer.testing import CliRunner
+from tests.hosts.trl.setup import PROMPTS, Diary, every_other, trainer
 
-from curro.cli import make_app
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
@@ -20,10 +18,10 @@ from curro.runs.writer import KeepRollouts
 
 @pytest.mark.parametrize("admission", [None, "band:0.1,0.9"])
 def test_groups_steps_and_rollouts(tmp_path, admission):
-    diary, reward = Diary(), lambda completion_ids, **_: [float(i % 2) for i in range(len(completion_ids))]
+    diary = Diary()
     rows = {"prompt": [f"{i} =" for i in range(PROMPTS)], "source": ["a/b"] * PROMPTS}
     options = {"admission": admission, "train_dataset": Dataset.from_dict(rows), "keep": KeepRollouts(2)}
-    host = trainer(tmp_path, on_groups=diary, reward_funcs=reward, **options)
+    host = trainer(tmp_path, on_groups=diary, reward_funcs=every_other, **options)
     host.train()
     run = RunFolder.open(tmp_path)
     groups = run.groups()
@@ -161,16 +159,6 @@ def test_evaluations_after_the_checkpoint_are_forgotten_in_the_middle_of_a_gener
     trainer(tmp_path, **options).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
     again = [("eval/pass@1" in line, line["step"]) for line in RunFolder.open(tmp_path).metrics()]
     assert again == lines
-
-
-@pytest.mark.parametrize("options", [{"save_strategy": "steps", "save_steps": 2, "max_steps": 2}, {}])
-def test_curro_inspect_reads_the_prompt_table(tmp_path, options):
-    host = trainer(tmp_path, **options)
-    host.train()
-    shown = CliRunner().invoke(make_app(["inspect"]), ["inspect", str(tmp_path), "--rows", "3"])
-    assert shown.exit_code == 0, shown.output
-    visits = RunFolder.open(tmp_path).table()["visits"].to_pylist()
-    assert visits == host.curriculum.table["visits"].tolist()
 
 
 def test_none_is_written_where_none_is_wanted(tmp_path):

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tests.hosts.trl.setup import Diary, trainer
+from tests.hosts.trl.setup import Diary, given_to_the_loss, trainer
 
 import curro
 from curro.hosts.trl.fast import accelerated
@@ -13,6 +13,17 @@ from curro.hosts.trl.fast import accelerated
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
 rows: list[list[int]] = []
+
+
+def made(name, **options):
+    """A trainer on both processes, and what it says of its groups."""
+    diary = Diary()
+    arguments = {"per_device_train_batch_size": 8, "ddp_backend": "gloo", "on_groups": diary} | options
+    return trainer(folder / name, **arguments), diary
+
+
+def size_of(trained):
+    return sum(float(p.double().abs().sum()) for p in trained.model.parameters())
 
 
 def reward(row, completion_ids, **_):
@@ -24,61 +35,27 @@ def broken(row, **_):
     return [float("inf")] * len(row)
 
 
-diary = Diary()
-host = trainer(
-    folder / "run",
-    per_device_train_batch_size=8,
-    reward_funcs=reward,
-    on_groups=diary,
-    ddp_backend="gloo",
-    save_strategy="steps",
-    save_steps=3,
-)
+host, diary = made("run", reward_funcs=reward, save_strategy="steps", save_steps=3)
 host.train()
-filled_diary = Diary()
-filled = trainer(
-    folder / "filled",
-    per_device_train_batch_size=8,
-    curriculum=curro.Curriculum("pspo", 24, advantage="smoothed", admission="band:0.4,0.6", seed=5),
-    on_groups=filled_diary,
-    ddp_backend="gloo",
-)
-trained: list[float] = []
-compute_loss = filled._compute_loss
-filled._compute_loss = lambda model, inputs: (
-    trained.append(len(inputs["advantages"])) or compute_loss(model, inputs)
-)
+gated = curro.Curriculum("pspo", 24, advantage="smoothed", admission="band:0.4,0.6", seed=5)
+filled, filled_diary = made("filled", curriculum=gated)
+filled_inputs = given_to_the_loss(filled)
 filled.train()
-staged_diary = Diary()
-staged = trainer(
-    folder / "staged",
-    per_device_train_batch_size=8,
-    curriculum=curro.Curriculum(
-        "prioritized-replay",
-        24,
-        advantage="leave-one-out",
-        allocation="probe:first=2",
-        admission="signal",
-        seed=5,
-    ),
-    on_groups=staged_diary,
-    ddp_backend="gloo",
+probing = curro.Curriculum(
+    "prioritized-replay",
+    24,
+    advantage="leave-one-out",
+    allocation="probe:first=2",
+    admission="signal",
+    seed=5,
 )
-staged_rows: list[list[float]] = []
-compute_staged = staged._compute_loss
-staged._compute_loss = lambda model, inputs: (
-    staged_rows.append(inputs["advantages"].tolist()) or compute_staged(model, inputs)
-)
+staged, staged_diary = made("staged", curriculum=probing)
+staged_inputs = given_to_the_loss(staged)
 staged.train()
-seeing = trainer(
-    folder / "seeing",
-    per_device_train_batch_size=8,
-    curriculum={"name": "frontier", "candidates": 2, "features": "entropy"},
-    max_steps=10,
-    ddp_backend="gloo",
-)
+by_entropy = {"name": "frontier", "candidates": 2, "features": "entropy"}
+seeing, _ = made("seeing", curriculum=by_entropy, max_steps=10)
 seeing.train()
-failing = trainer(folder / "bad", per_device_train_batch_size=8, reward_funcs=broken, ddp_backend="gloo")
+failing, _ = made("bad", reward_funcs=broken)
 try:
     failing.train()
     error = ""
@@ -92,39 +69,34 @@ def signal_in_the_first_half(row, completion_ids, **_):
 
 def flat_weights(name):
     """The weights after three steps: both processes have signal, then the first has, then neither."""
-    made = trainer(
-        folder / name,
-        per_device_train_batch_size=8,
+    flat, _ = made(
+        name,
         gradient_accumulation_steps=2,
         curriculum="scheduled",
         reward_funcs=signal_in_the_first_half,
         optim="sgd",
         learning_rate=0.1,
-        ddp_backend="gloo",
     )
-    made.train()
-    return torch.cat([p.detach().flatten() for p in made.model.parameters()])
+    flat.train()
+    return torch.cat([p.detach().flatten() for p in flat.model.parameters()])
 
 
 flat = flat_weights("flat")
 accelerated.only_advantages_teach = lambda trainer: False
-difference = float((flat - flat_weights("whole")).abs().max())
-rank = host.accelerator.process_index
-weights = sum(float(p.double().abs().sum()) for p in host.model.parameters())
 report = {
     "rows": rows,
     "draws": diary.draws(),
     "observed": host.curriculum.metrics()["observed"],
-    "weights": weights,
+    "weights": size_of(host),
     "error": error,
     "flat_weights": float(flat.double().abs().sum()),
-    "flat_difference": difference,
-    "seeing_weights": sum(float(p.double().abs().sum()) for p in seeing.model.parameters()),
+    "flat_difference": float((flat - flat_weights("whole")).abs().max()),
+    "seeing_weights": size_of(seeing),
     "seeing": seeing.curriculum.selection.predictor.posterior.is_fitted,
-    "filled_weights": sum(float(p.double().abs().sum()) for p in filled.model.parameters()),
-    "filled_rows": trained,
-    "staged_weights": sum(float(p.double().abs().sum()) for p in staged.model.parameters()),
-    "staged_rows": staged_rows,
+    "filled_weights": size_of(filled),
+    "filled_rows": [len(inputs["advantages"]) for inputs in filled_inputs],
+    "staged_weights": size_of(staged),
+    "staged_rows": [inputs["advantages"].tolist() for inputs in staged_inputs],
     "staged_groups": [
         [record.step, size, bool(admitted), row[:size]]
         for record in staged_diary.records
@@ -135,12 +107,10 @@ report = {
             strict=True,
         )
     ],
-    "filled_logs": {name: list(filled._logs[name]) for name in ("prompt", "advantages")},
     "filled_history": [entry for entry in filled.state.log_history if "fill/given_out" in entry],
     "groups": [
         [record.draw.prompts.tolist(), record.rewards.tolist(), record.verdict.advantages.tolist()]
         for record in filled_diary.records
     ],
-    "admitted": [record.verdict.admitted.tolist() for record in filled_diary.records],
 }
-(folder / f"rank{rank}.json").write_text(json.dumps(report))
+(folder / f"rank{host.accelerator.process_index}.json").write_text(json.dumps(report))

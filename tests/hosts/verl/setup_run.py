@@ -156,8 +156,9 @@ class Method:
     def __init__(self, method: Any) -> None:
         self.method = method
 
-    def remote(self, *arguments: Any) -> ray.ObjectRef:
-        return ray.put(self.method(*ray.get(ray.put(arguments))))
+    def remote(self, *arguments: Any, **named: Any) -> ray.ObjectRef:
+        arguments, named = ray.get(ray.put((arguments, named)))
+        return ray.put(self.method(*arguments, **named))
 
 
 class LocalActor:

@@ -12,7 +12,6 @@ from simulation import Letters, cut, number_of
 
 import curro
 from curro.hosts.verl.auxiliary import auxiliary_rows, rows_divisor
-from curro.hosts.verl.policy import ServedPolicy
 
 METIS = ["+curro.selection.name=metis", "+curro.selection.max_tokens=16"]
 THREE = "+curro.selection.candidates=3"
@@ -85,11 +84,6 @@ def test_auxiliary_samples_of_all_rounds_of_a_filled_batch_count_as_one(tmp_path
 def test_a_judgment_that_does_not_fit_is_refused(tmp_path):
     with pytest.raises(curro.ConfigError, match=r"max_model_len is 900: raise it, or lower"):
         run(tmp_path / "out", *METIS, "actor_rollout_ref.rollout.max_model_len=900", steps=2)
-
-
-def test_a_method_of_a_users_own_cannot_read_the_policys_weights():
-    with pytest.raises(curro.ConfigError, match="split over the workers"):
-        ServedPolicy(None, "/none").entropies([0])
 
 
 FIXED_MICRO_BATCHES = [

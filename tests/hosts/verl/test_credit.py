@@ -14,7 +14,6 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor_data
 from verl.workers.utils.losses import ppo_loss
 
-from curro.core.errors import ConfigError
 from curro.hosts.verl.credit import AUXILIARY, credit_of_rows, ppo_loss_with_auxiliary
 from curro.hosts.verl.replay import ADVANTAGE, WEIGHT
 
@@ -77,11 +76,6 @@ def test_verls_advantages_of_rollouts_without_the_signal_are_0(tmp_path, monkeyp
             given = [advantage for name, advantage in update["rollouts"] if name == uid]
             np.testing.assert_allclose(sorted(given), sorted([0.0, *expected[1:]]), atol=1e-5)
     assert nonzero
-
-
-def test_importance_weights_without_an_advantage_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"pspo:beta=0, which has none, or curro\.advantage=group"):
-        run(tmp_path / "out", "+curro.selection=pspo", steps=1)
 
 
 def test_credit_goes_with_rows_that_fill_up_a_batch(tmp_path):
@@ -197,12 +191,3 @@ def test_the_gradient_is_verls_plus_the_auxiliary_samples(mode, changes):
     for name, metric in metrics.items():
         assert with_auxiliary[name].values == pytest.approx(metric.values), name
     assert "judge/loss" in with_auxiliary
-
-
-def test_without_auxiliary_samples_it_is_verls():
-    config = actor("token-mean")
-    plain, _, log_probs = batch(auxiliary_samples=False)
-    ours, metrics = ppo_loss_with_auxiliary(config, {"log_probs": log_probs}, plain)
-    theirs, _ = ppo_loss(config, {"log_probs": log_probs}, plain)
-    assert ours == theirs
-    assert "judge/loss" not in metrics

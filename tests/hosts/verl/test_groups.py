@@ -12,7 +12,6 @@ from curro.core.errors import RewardError
 from curro.hosts.verl.auxiliary import _dealt
 from curro.hosts.verl.replay import (
     KnownNumbers,
-    NamedReward,
     ReportingBuffer,
     SessionOutcome,
     assemble,
@@ -35,11 +34,10 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
         for (group, session), reward in rewards.items()
     ]
     random.shuffle(sessions)
-    names = sorted({session.group for session in sessions}, key=ticket_of)
-    made = assemble(names, sessions, size, [NamedReward("acc", 1e15)])
-    assert made.names == names
-    rewards_PG, named = made.feedback.rewards, made.feedback.named
-    assert made.feedback.tickets.tolist() == list(map(ticket_of, names))
+    names, feedback, _ = assemble(sessions, size, ["acc"], 1e15)
+    assert set(names) == {session.group for session in sessions}
+    rewards_PG, named = feedback.rewards, feedback.named
+    assert feedback.tickets.tolist() == sorted(map(ticket_of, names))
     assert rewards_PG.shape[1] == max(size, 1 + max(session for _, session in rewards))
     for (group, session), reward in rewards.items():
         place = names.index(uid_of(group)), session
@@ -47,14 +45,14 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
         np.testing.assert_equal(named["acc"][place], reward)
     assert np.isfinite(rewards_PG).sum() == sum(not np.isnan(reward) for reward in rewards.values())
     assert set(named) == {"acc"}
-    assert assemble(names, sessions, size).feedback.named == {}
+    assert assemble(sessions, size)[1].named == {}
 
 
 def test_what_is_no_number_of_a_sensible_size_is_missing():
     values = [1.0, True, np.float32(0.5), 1e20, -1e20, 10**400, np.inf, np.nan, "1", None, np.bool_(False)]
     sessions = [SessionOutcome("ticket-0", i, 0.0, {"acc": value}) for i, value in enumerate(values)]
     sessions.append(SessionOutcome("ticket-0", 11, 0.0, {}))
-    (part_G,) = assemble(["ticket-0"], sessions, 12, [NamedReward("acc", 1e15)]).feedback.named["acc"]
+    (part_G,) = assemble(sessions, 12, ["acc"], 1e15)[1].named["acc"]
     np.testing.assert_array_equal(part_G, [1, 1, 0.5, *[np.nan] * 7, 0, np.nan])
 
 
@@ -71,7 +69,7 @@ def test_a_session_that_a_reward_could_not_score_has_no_reward_and_no_number(mon
     buffer.partitions = {"train": {f"ticket-0_{session}_0": {"response_len": 2} for session in range(3)}}
     buffer.longest = 9
     outcomes = buffer._outcomes({"ticket-0"})
-    feedback = assemble(["ticket-0"], outcomes, 3, [NamedReward("acc", 1e15)]).feedback
+    _, feedback, _ = assemble(outcomes, 3, ["acc"], 1e15)
     np.testing.assert_array_equal(feedback.rewards, [[0.0, np.nan, 0.0]])
     np.testing.assert_array_equal(feedback.named["acc"], [[0.0, np.nan, 0.0]])
 
@@ -80,12 +78,12 @@ def test_a_number_that_no_rollout_of_a_batch_has_is_named_with_what_there_is():
     wrong = [SessionOutcome("ticket-0", 0, 1.0, {"score": 1.0, "pred": "x"})]
     failed = [SessionOutcome("ticket-1", 0, np.nan, {})]
     right = [SessionOutcome("ticket-2", 0, 1.0, {"acc": 1.0})]
-    named = [NamedReward("acc", 1e15)]
+    named = ["acc"]
     with pytest.raises(RewardError, match=r"decides by 'acc', .* it has: pred, score"):
         KnownNumbers().check(wrong, named, batch=1)
     numbers = KnownNumbers()
     numbers.check(failed, named, batch=2)  # one group is not a batch yet
-    np.testing.assert_array_equal(assemble(["ticket-1"], failed, 1, named).feedback.named["acc"], [[np.nan]])
+    np.testing.assert_array_equal(assemble(failed, 1, named)[1].named["acc"], [[np.nan]])
     with pytest.raises(RewardError, match="it has: nothing"):
         numbers.check(failed, named, batch=2)
     numbers = KnownNumbers()
@@ -96,9 +94,8 @@ def test_a_number_that_no_rollout_of_a_batch_has_is_named_with_what_there_is():
 
 def test_a_group_of_different_prompts_is_refused():
     sessions = [SessionOutcome("ticket-3", session, 1.0, {}, row=row) for session, row in enumerate("447")]
-    assert len(assemble(["ticket-3"], sessions[:2], 3)) == 1
     with pytest.raises(RewardError, match=r"group 'ticket-3' are of different prompts .*is 4 and 7\)"):
-        assemble(["ticket-3"], sessions, 3)
+        assemble(sessions, 3)
 
 
 @given(st.integers(0, 2**53), st.integers(0, 99), st.integers(0, 9))

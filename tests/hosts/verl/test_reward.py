@@ -11,8 +11,8 @@ from setup_run import configuration
 from verl import DataProto
 from verl.trainer.ppo.reward import load_reward_manager
 
-from curro.core.errors import RewardError
-from curro.hosts.verl.reward import compute_score
+from curro.core.errors import ConfigError, RewardError
+from curro.hosts.verl.reward import check_rows, compute_score
 from curro.lab import load
 
 LIMIT = 8
@@ -111,3 +111,33 @@ def test_a_missing_score_is_marked(tmp_path, tokenizer):
     assert (partly["score"], partly["curro_scored"]) == (0.0, 0.0)
     whole = compute_score("sums", "40", "40", reward=f"exact+2*{half}")
     assert (whole["score"], whole["curro_scored"]) == (2.0, 1.0)
+
+
+def verl_rows(answers):
+    return [
+        {"prompt": f"question {i}", "data_source": "sums", "reward_model": {"ground_truth": answer}}
+        for i, answer in enumerate(answers)
+    ]
+
+
+OWN = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": float(ground_truth in solution_str and ground_truth < "x")}
+"""
+
+
+def test_rows_are_checked_before_the_run(tmp_path):
+    path = "reward.custom_reward_function.path="
+    curros = [f"{path}pkg://curro.hosts.verl.reward", "+reward.custom_reward_function.reward_kwargs.reward="]
+    said: list[str] = []
+    broken = verl_rows(["[]"] * 90 + ["[broken"] * 10)
+    with pytest.raises(ConfigError, match=r"10 of 100 rows, such as row 90 \(sums\).*curro.no_check=true"):
+        check_rows(configuration(tmp_path, curros[0], curros[1] + "function-calls"), broken, said.append)
+    numbers = verl_rows([str(i) for i in range(90)] + [f"x{i}" for i in range(10)])
+    check_rows(configuration(tmp_path, curros[0], curros[1] + "exact"), numbers, said.append)
+    assert said == []
+    check_rows(configuration(tmp_path), numbers, said.append)
+    assert "raises NotImplementedError" in said.pop()
+    (tmp_path / "own.py").write_text(OWN)
+    check_rows(configuration(tmp_path, f"{path}{tmp_path}/own.py"), numbers, said.append)
+    assert "reward 'compute_score' on 100 rows: does not fit 10 rows, such as row 90" in said.pop()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from setup_run import BATCH, PROMPTS, SIZE, configuration, run
+from setup_run import BATCH, PROMPTS, SIZE, run
 from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
 from curro.core.groups import largest_reward
 from curro.hosts.verl.owner import held_out_rewards, recorded_groups
-from curro.hosts.verl.replay import NamedReward, held_out_signal
-from curro.hosts.verl.settings import SCORED, reward_parts
+from curro.hosts.verl.replay import held_out_signal
+from curro.hosts.verl.settings import SCORED
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
@@ -81,21 +81,6 @@ def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch, options
     assert done.state["signal_parts"] == (["acc"] if len(options) == 1 else ["math"])
 
 
-@pytest.mark.parametrize(
-    ("reward", "parts"),
-    [
-        ("math+0.2*format", ["math", "format"]),
-        ("2*code:partial=true + exact + overlong:limit=9,buffer=2", ["code", "exact", "overlong"]),
-        ("math", ["math"]),
-    ],
-)
-def test_the_parts_of_curros_rewards_are_known(tmp_path, reward, parts):
-    given = [CURROS[0], f'+reward.custom_reward_function.reward_kwargs.reward="{reward}"']
-    assert reward_parts(configuration(tmp_path, *given)) == parts
-    assert reward_parts(configuration(tmp_path, CURROS[0])) == ["math"]
-    assert reward_parts(configuration(tmp_path)) == []
-
-
 def test_the_signal_of_validation_sessions_by_hand():
     """Of the source `a` the third was not scored and the fourth has no part; `b` has a scorer of its own."""
     infos = {
@@ -105,8 +90,8 @@ def test_the_signal_of_validation_sessions_by_hand():
         SCORED: [1.0, 1.0, 0.0, 1.0, None],
         "answer": ["x", "y", "z", "", None],
     }
-    numbers = [NamedReward(name, largest_reward((0.0, 1.0))) for name in ("math", "code")]
-    signal = held_out_signal(["a", "a", "a", "a", "b"], infos, numbers)
+    largest = largest_reward((0.0, 1.0))
+    signal = held_out_signal(["a", "a", "a", "a", "b"], infos, ("math", "code"), largest)
     np.testing.assert_array_equal(signal, [1.0, 1.0, np.nan, np.nan, 1.0])
 
 
@@ -124,12 +109,10 @@ def test_a_resumed_run_writes_the_steps_after_its_checkpoint_once(tmp_path):
 def test_sessions_that_failed_leave_no_hole():
     rewards = np.array([[np.nan, 1.0, 0.0], [0.5, np.nan, np.nan]])
     texts = [{2: Completion("c", 3, True), 1: Completion("b", 2, False)}, {0: Completion("a", 1, False)}]
-    found = recorded_groups(rewards, texts)
-    assert found.sizes.tolist() == [2, 1]
-    np.testing.assert_array_equal(found.rewards, [[1.0, 0.0], [0.5, np.nan]])
-    assert [[one.text for one in group] for group in found.completions] == [["b", "c"], ["a"]]
-    assert recorded_groups(rewards, []).sizes.tolist() == [2, 1]
-    assert recorded_groups(rewards, []).completions == []
+    recorded, sizes, completions = recorded_groups(rewards, texts)
+    assert sizes.tolist() == [2, 1]
+    np.testing.assert_array_equal(recorded, [[1.0, 0.0], [0.5, np.nan]])
+    assert [[one.text for one in group] for group in completions] == [["b", "c"], ["a"]]
 
 
 def test_held_out_sessions_that_failed_have_no_reward():

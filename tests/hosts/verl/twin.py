@@ -34,7 +34,7 @@ class Twin:
 
     def __init__(self, run: Any, prompts: Any = None) -> None:
         self.curriculum = curro.Curriculum.from_config(
-            VerlSettings.read(run.trainer.config.curro).curriculum,
+            VerlSettings(run.trainer.config.curro).curriculum,
             VerlRows(run.trainer.train_dataset) if prompts is None else prompts,
         )
         self.rewards = run.engine.rewards

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import curro.methods.allocation.kernels as kernels
 from curro.core.errors import ConfigError
 from curro.methods.allocation.equal import Equal
-from curro.methods.allocation.knapsack import Knapsack
+from curro.methods.allocation.knapsack import Knapsack, both_outcomes
 
 
 def best_by_trying(value_PN, least, budget):
@@ -44,10 +43,10 @@ def test_equal_by_hand():
 def test_values_by_hand():
     value_PN = np.empty((1, 4))
     # p = 1/2: worth 1/8; N = 2: 1 - 1/4 - 1/4 = 1/2; N = 3: 1 - 1/8 - 1/8 = 3/4
-    kernels.both_outcomes(*known(0.5), value_PN)
+    both_outcomes(*known(0.5), value_PN)
     np.testing.assert_allclose(value_PN[0], [0, 0, 1 / 16, 3 / 32], atol=1e-9)
     # p uniform: E[p(1-p)^2] = 1/12; N = 2 lacks E[p^3 (1-p)^2] = 1/60 and E[p (1-p)^4] = 1/30: 1/30
-    kernels.both_outcomes(np.ones(1), np.ones(1), value_PN)
+    both_outcomes(np.ones(1), np.ones(1), value_PN)
     np.testing.assert_allclose(value_PN[0, :3], [0, 0, 1 / 30], atol=1e-15)
 
 
@@ -66,7 +65,7 @@ def test_a_hard_prompt_gets_what_one_rollout_at_a_time_would_not_give():
     """The first rollout gains nothing: a greedy choice by single rollouts would never begin."""
     chosen_P = give(Knapsack(least=0), known(0.3, 0.3), 4)
     value_PN = np.empty((2, 5))
-    kernels.both_outcomes(*known(0.3, 0.3), value_PN)
+    both_outcomes(*known(0.3, 0.3), value_PN)
     assert total(value_PN, chosen_P) == pytest.approx(best_by_trying(value_PN, 0, 4), abs=1e-12)
     assert sorted(chosen_P.tolist()) in ([0, 4], [2, 2])
     assert min(give(Knapsack(least=0), known(0.3, 0.3), 8)) > 0
@@ -86,32 +85,10 @@ def test_nothing_is_better(betas, least, spread, data):
     assert chosen_P.min() >= least
     assert chosen_P.max() <= most
     value_PN = np.empty((len(betas), most + 1))
-    kernels.both_outcomes(a_P, b_P, value_PN)
+    both_outcomes(a_P, b_P, value_PN)
     assert total(value_PN, chosen_P) == pytest.approx(
         best_by_trying(value_PN, least, budget), rel=1e-10, abs=1e-14
     )
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 2))
-def test_many_prompts_against_a_plain_dynamic_program(seed, least):
-    rng = np.random.default_rng(seed)
-    a_P, b_P = rng.choice([0.1, 0.5, 1, 3], (2, 12)) * rng.choice([1, 1, rng.random()], (2, 12))
-    most, budget = 16, int(rng.integers(12 * least + 1, 100))
-    chosen_P = give(Knapsack(least=least, most=most), (a_P, b_P), budget)
-    value_PN = np.empty((12, most + 1))
-    kernels.both_outcomes(a_P, b_P, value_PN)
-    best = np.full(budget + 1, -np.inf)
-    best[0] = 0.0
-    for value_N in value_PN:
-        best = np.array(
-            [
-                max((best[b - n] + value_N[n] for n in range(least, most + 1) if n <= b), default=-np.inf)
-                for b in range(budget + 1)
-            ]
-        )
-    assert chosen_P.sum() == budget
-    assert total(value_PN, chosen_P) == pytest.approx(best[budget], rel=1e-10)
 
 
 @pytest.mark.parametrize("budget", [5, 25])

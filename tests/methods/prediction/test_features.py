@@ -114,13 +114,6 @@ def test_a_text_has_the_same_features_whatever_stands_beside_it():
     assert text_features([]).shape == (0, sum(BLOCKS))
 
 
-def test_words_are_told_apart_wherever_they_stand():
-    _, words = counts(["one two", "two one", "one", "eno"])
-    np.testing.assert_array_equal(words[0], words[1])
-    assert (words[2] <= words[0]).all()
-    assert (words[2] != words[3]).any()
-
-
 def test_words_spread_over_their_features():
     _, words = counts([str(i) for i in range(2000)])
     load = words.sum(axis=0)
@@ -135,12 +128,6 @@ def test_of_long_texts_the_two_ends_are_read():
     assert of_bytes[0, ord("a")] == of_bytes[0, ord("c")] == 1024
     assert of_bytes[0, ord("b")] == 0
     assert words.sum() == 1
-
-
-def test_bytes_beyond_ascii_stay_in_their_block():
-    of_bytes, _ = counts(["é" * 3])
-    assert of_bytes.sum() == 6
-    assert BLOCKS[:2] == (BYTES, WORDS)
 
 
 def test_a_text_in_parts_has_the_features_of_the_text():
@@ -212,24 +199,6 @@ def test_what_it_is_worth_is_learnt():
     assert abs(trained(shuffled.tolist(), rates).regressions[0].weight_D[-1]) < 0.25
 
 
-def test_a_resume_changes_nothing(tmp_path):
-    known = np.linspace(0, 1, 40).tolist()
-
-    def new():
-        return Curriculum("frontier:known=known", prompts_of(known), seed=0)
-
-    one, other = new(), new()
-    for step in range(6):
-        draw = one.select(4, step=step)
-        assert other.select(4, step=step).prompts.tolist() == draw.prompts.tolist()
-        rewards = np.arange(8) < draw.prompts[:, None] // 5
-        one.observe(draw.tickets, rewards)
-        other.observe(draw.tickets, rewards)
-        other.save(tmp_path / f"{step}")
-        other = new()
-        other.load(tmp_path / f"{step}")
-
-
 @pytest.mark.parametrize(
     ("known", "words"),
     [
@@ -241,12 +210,3 @@ def test_a_resume_changes_nothing(tmp_path):
 def test_what_is_no_pass_rate_is_refused(known, words):
     with pytest.raises(ConfigError, match=words):
         Curriculum("frontier:known=known", prompts_of(known))
-
-
-def test_a_column_that_is_not_there():
-    with pytest.raises(
-        ConfigError, match="no prompt of the data set has a number in the column 'difficulty'"
-    ):
-        Curriculum("frontier:known=difficulty", prompts_of([0.5]))
-    with pytest.raises(ConfigError, match="give the curriculum a `PromptSet`"):
-        Curriculum("frontier:known=difficulty", 4)

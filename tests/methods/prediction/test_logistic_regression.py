@@ -74,13 +74,6 @@ def test_weights_of_features_that_are_constant_now_are_0():
     assert model.weight_D[1] == 0
 
 
-def test_state():
-    model, same = LogisticRegression([2]), LogisticRegression([2])
-    fit(model, np.array([[0.0, 1], [1, 0]]), np.array([0.0, 1.0]), np.ones(2))
-    same.load_state_dict(model.state_dict())
-    np.testing.assert_equal(same.state_dict(), model.state_dict())
-
-
 def test_a_step_with_enough_rounds_is_newtons(monkeypatch):
     monkeypatch.setattr("curro.methods.prediction.logistic_regression.ROUNDS", 8)
     rng = np.random.default_rng(2)
@@ -95,14 +88,3 @@ def test_a_step_with_enough_rounds_is_newtons(monkeypatch):
     np.testing.assert_allclose([model.bias, *model.weight_D], w, rtol=1e-6, atol=1e-9)
     known = 3 - (1 / np.diag(hessian)[1:4]).sum()
     assert model.penalty_B[0] == pytest.approx(known / np.square(w[1:4]).sum(), rel=1e-6)
-
-
-def test_a_thousand_features_of_few_points():
-    rng = np.random.default_rng(3)
-    truth = rng.normal(size=2000) / 20
-    model = LogisticRegression([2000])
-    for size in range(32, 513, 32):
-        x = np.random.default_rng(4).normal(size=(size, 2000)) * (np.arange(2000) < 20)
-        fit(model, x, rng.binomial(8, logistic(x @ truth * 10)) / 8, np.full(size, 8.0))
-    new = rng.normal(size=(300, 2000)) * (np.arange(2000) < 20)
-    assert np.abs(predicted(model, new) - logistic(new @ truth * 10)).mean() < 0.05

@@ -152,14 +152,6 @@ def test_only_selected_prompts_that_were_observed_are_trained_on():
     assert len(pending) == 1
 
 
-def test_a_prompt_dropped_and_selected_again_has_its_new_judgment():
-    values = iter(["0.10", "0.20", "0.04"])
-    curriculum, _ = started(lambda text: boxed(next(values)), size=1, first=1, rewards=(FLAT,), candidates=1)
-    curriculum.drop(curriculum.select(1, step=1).tickets)
-    verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [FLAT])
-    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [1 - 0.64], rtol=1e-12)
-
-
 def test_rewards_of_another_range_are_rescaled():
     curriculum = Curriculum(
         "metis:candidates=1,exemplars=0,weight=1,exploration=0", 2, reward_range=(-1, 3), seed=0
@@ -168,13 +160,6 @@ def test_rewards_of_another_range_are_rescaled():
     # the variance of -1 and 3 is 4 of 16; that of 100 and -100 is counted as the largest, 1/4
     verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[-1, 3], [100, -100]])
     np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84, 0.84], rtol=1e-12)
-
-
-def test_weight_zero_judges_and_teaches_nothing():
-    curriculum, _ = started(lambda text: boxed("0.15"), weight=0)
-    verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [HALF])
-    assert verdict.auxiliary_samples is None
-    assert curriculum.metrics()["judge/reward"] == pytest.approx(0.84)
 
 
 @pytest.mark.parametrize(
@@ -342,25 +327,6 @@ def test_spread_shows_low_middle_and_high():
     memory.add(np.arange(6), np.array([0.0, 0.25, 0.109, 0.0, 0.2, 0.14]))
     # the middle of 0 and 0.25 is 0.125: 0.14 is 0.015 away, 0.109 is 0.016; of the two zeros the later
     assert shown(memory) == [(3, 0.0), (5, 0.14), (1, 0.25)]
-
-
-def test_spread_of_equal_variances_shows_the_latest():
-    memory = CalibrationMemory(3, spread=True)
-    memory.add(np.arange(5), np.zeros(5))
-    assert {prompt for prompt, _ in shown(memory)} == {2, 3, 4}
-
-
-def test_spread_of_one_shows_the_middle():
-    memory = CalibrationMemory(1, spread=True)
-    memory.add(np.arange(3), np.array([0.0, 0.24, 0.11]))
-    assert shown(memory) == [(2, 0.11)]
-
-
-def test_spread_looks_back_so_far_and_no_further():
-    memory = CalibrationMemory(2, spread=True)
-    memory.add(np.array([0]), np.array([0.25]))
-    memory.add(np.full(WINDOW, 1), np.zeros(WINDOW))
-    assert {prompt for prompt, _ in shown(memory)} == {1}
 
 
 @given(

@@ -65,13 +65,6 @@ def test_the_nearest_to_one_half_are_chosen():
     assert curriculum.select(3, step=0).prompts.tolist() == [6, 7, 5]
 
 
-def test_with_variances_the_highest_are_chosen():
-    curriculum, model = pcl(candidates=4, predicts="variance")
-    values = np.linspace(0.0, 0.22, SIZE)
-    model._predict = lambda prompts, step: values[prompts]
-    assert curriculum.select(3, step=0).prompts.tolist() == [11, 10, 9]
-
-
 def test_a_success_rate_predicts_an_informativeness():
     curriculum, model = pcl(target=None)
     model._predict = lambda prompts, step: np.array([0.5, 0.9])
@@ -104,15 +97,6 @@ def test_targets_of_another_reward_range():
         curriculum.attach(Lent())
         feed(curriculum, [[3, 3, 3, -1]], 0)
         assert curriculum.selection.predictor.unlearned.groups[1].tolist() == [target]
-
-
-def test_it_learns_what_it_is_told():
-    curriculum, model = pcl(learning_rate=3e-3, candidates=1)
-    truth = np.arange(SIZE) % 5 / 4
-    for step in range(150):
-        draw = curriculum.select(6, step=step)
-        curriculum.observe(draw.tickets, np.arange(4) < 4 * truth[draw.prompts, None])
-    assert np.abs(everything(model, 150) - truth).mean() < 0.1
 
 
 def test_a_step_with_more_outcomes_than_a_batch_takes_some_at_random():
@@ -167,19 +151,6 @@ def test_a_resume_goes_on_to_the_bit(tmp_path, frozen):
     assert (len(weights), weights.dtype) == (head + (0 if frozen else rest), np.float32)
     backbones = zip(same.backbone.parameters(), model.backbone.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in backbones)
-
-
-def test_a_state_that_was_loaded_is_left_alone():
-    whole, model = pcl(learning_rate=1e-2)
-    feed(whole, [[1, 0], [1, 1]], 0)
-    state = whole.state_dict()
-    before = state["selection"]["predictor"]["weights"].copy()
-    resumed, same = pcl(learning_rate=1e-2)
-    resumed.load_state_dict(state)
-    for step in (1, 2):
-        feed(resumed, [[1, 0], [1, 1]], step)
-    assert same.updates > model.updates
-    np.testing.assert_array_equal(state["selection"]["predictor"]["weights"], before)
 
 
 def test_a_frozen_backbone_does_not_move():

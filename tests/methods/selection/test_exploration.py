@@ -64,18 +64,6 @@ def test_the_bound(adversary):
     assert np.mean(found) > 0.75 * of_uniform
 
 
-@pytest.mark.parametrize("method", ["frontier", "posterior", "posterior:exploration=0.3"])
-def test_a_resume_draws_the_same(tmp_path, method):
-    steady = Curriculum(method, 60, seed=3)
-    for step in range(8):
-        steady.save(tmp_path / "state")
-        resumed = Curriculum(method, 60, seed=3)
-        resumed.load(tmp_path / "state")
-        draw = steady.select(6, step=step)
-        assert resumed.select(6, step=step).prompts.tolist() == draw.prompts.tolist()
-        steady.observe(draw.tickets, np.arange(4) < draw.prompts[:, None] % 5)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -5.0])
 def test_forged_states_are_refused(value):
     state = Curriculum("posterior", 6, seed=0).state_dict()

@@ -104,87 +104,11 @@ def test_without_texts_it_is_the_posterior_of_own_outcomes():
             curriculum.observe(draw.tickets, rewards_of(draw.prompts, step, rates))
 
 
-@pytest.mark.parametrize(
-    "order",
-    [lambda n: [[i] for i in range(n)], lambda n: [np.arange(n)[::-1]], lambda n: [[4, 1], [0, 5, 2], [3]]],
-)
-def test_the_order_of_feedback_changes_nothing(told, order):
-    texts, rates, _ = told
-    together, drawn = trained("frontier", texts, rates, n=6)
-    otherwise, same = trained("frontier", texts, rates, n=6, order=order)
-    assert drawn == same
-    together.select(3, step=20)
-    otherwise.select(3, step=20)
-    for part in ("selection", "table", "rng"):
-        np.testing.assert_equal(otherwise.state_dict()[part], together.state_dict()[part])
-
-
-def test_a_resume_changes_nothing(told, tmp_path):
-    texts, rates, _ = told
-    _, expected = trained("frontier", texts, rates, steps=24)
-    curriculum, drawn = Curriculum("frontier", prompts_of(texts), seed=0), []
-
-    def resumed(curriculum):
-        curriculum.save(tmp_path / "state")
-        fresh = Curriculum("frontier", prompts_of(texts), seed=0)
-        fresh.load(tmp_path / "state")
-        return fresh
-
-    for step in range(24):
-        curriculum = resumed(curriculum)
-        draw = curriculum.select(16, step=step)
-        curriculum = resumed(curriculum)
-        curriculum.observe(draw.tickets, rewards_of(draw.prompts, step, rates))
-        drawn.append(draw.prompts.tolist())
-    assert drawn == expected
-
-
-@pytest.mark.parametrize("kind", ["negative", "continuous", "huge", "one outlier", "single rollout"])
-def test_rewards_of_any_real_value(told, kind):
-    texts, _, _ = told
-    curriculum, rng = Curriculum("frontier", prompts_of(texts[:50]), seed=4), np.random.default_rng(5)
-    for step in range(30):
-        draw = curriculum.select(8, step=step)
-        rewards = {
-            "negative": -rng.exponential(size=(8, 6)),
-            "continuous": rng.random((8, 6)),
-            "huge": rng.choice([-1e15, 0.0, 1e15], (8, 6)),
-            "one outlier": np.where(step == 15, 1e9, 1.0) * rng.integers(0, 2, (8, 6)),
-            "single rollout": rng.integers(0, 2, (8, 1)),
-        }[kind]
-        curriculum.observe(draw.tickets, rewards)
-    predictor = curriculum.selection.predictor
-    for value in (predictor.informativeness(draw.prompts, 30), predictor.success_rate(draw.prompts, 30)):
-        assert np.isfinite(value).all()
-
-
-def test_other_scales_of_reward_change_nothing(told):
-    texts, rates, _ = told
-
-    def scaled(scale, reward_range):
-        curriculum = Curriculum("frontier", prompts_of(texts), seed=0, reward_range=reward_range)
-        drawn = []
-        for step in range(12):
-            draw = curriculum.select(16, step=step)
-            curriculum.observe(draw.tickets, scale(rewards_of(draw.prompts, step, rates)))
-            drawn.append(draw.prompts.tolist())
-        return drawn
-
-    assert scaled(lambda r: 2 * r - 1, (-1, 1)) == scaled(lambda r: r, (0, 1))
-
-
 def test_rows_without_a_prompt_are_no_texts():
     prompts = prompts_of("ab")
     assert prompts.fingerprint
     prompts.rows = [{"question": "?"}] * 2
     assert len(Curriculum("frontier", prompts).select(2, step=0)) == 2
-
-
-def test_wrong_options():
-    with pytest.raises(ConfigError, match="half_life is a number of training steps above 0, not -1"):
-        Curriculum("frontier:half_life=-1", 3)
-    with pytest.raises(ConfigError, match="frontier' has no option 'target'"):
-        Curriculum("frontier:target=0.5", 3)
 
 
 def test_entropies_need_a_host():

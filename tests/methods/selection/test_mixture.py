@@ -10,7 +10,6 @@ import pytest
 from tests.core.test_port_machine import SELECTIONS
 
 from curro import (
-    Allocation,
     CheckpointError,
     Choice,
     ConfigError,
@@ -130,18 +129,6 @@ def test_each_source_is_passed_through(spec, n):
         assert len({tuple(prompts) for prompts in passes.tolist()}) == len(passes), "in another order each"
 
 
-def test_a_source_has_at_least_its_floor_and_otherwise_what_the_selection_draws():
-    data = rows(math=90, code=10)
-    half = Curriculum("uniform", data, source_floors="code=0.5", seed=1)
-    for sources in drawn(half, 4, 5):
-        assert sources.count("code") >= 2
-    plain, floored = (
-        Curriculum("uniform", data, source_floors=floors, seed=1) for floors in (None, {"math": 0.2})
-    )
-    # math has nine tenths anyway
-    assert drawn(plain, 10, 5) == drawn(floored, 10, 5)
-
-
 def test_a_source_whose_prompts_are_in_flight_passes_its_turn():
     curriculum = Curriculum("uniform", rows(math=2, code=6), source_weights={"math": 1, "code": 1})
     first = curriculum.select(6, step=0)
@@ -161,27 +148,20 @@ def test_a_source_of_weight_0_is_not_drawn_and_not_free():
 
 
 @pytest.mark.parametrize(
-    ("spec", "data", "shares", "words"),
+    ("spec", "data", "weights", "words"),
     [
-        (
-            "uniform",
-            rows(a=2, b=2),
-            {"source_weights": "a=1"},
-            "the sources a, b: give each of them a weight",
-        ),
-        ("uniform", rows(a=2, b=2), {"source_weights": "a=1,b=1,c=1"}, "the data has the sources a, b: name"),
-        ("uniform", rows(a=2), {"source_weights": "a=0"}, "sum to 0: weights to more than 0"),
-        ("uniform", rows(a=2), {"source_weights": "a=-1"}, "source_weights is a number from 0 for each"),
-        ("uniform", rows(a=2), {"source_weights": "a"}, "source_weights is a number from 0 for each"),
-        ("uniform", rows(a=2, b=2), {"source_floors": "a=0.7,b=0.7"}, "sum to 1.4: .* floors to at most 1"),
-        ("uniform", rows(a=2), {"source_floors": "a=1", "source_weights": "a=1"}, "give one of the two"),
-        ("uniform", [{"prompt": "x"}], {"source_weights": "a=1"}, "needs rows with a column `source`"),
-        ("adcl", rows(a=9), {"source_weights": "a=1"}, "adcl trains on the data set in an order of its own"),
+        ("uniform", rows(a=2, b=2), "a=1", "the sources a, b: give each of them a weight"),
+        ("uniform", rows(a=2), "a=0", "sum to 0"),
+        ("uniform", rows(a=2), "a=-1", "source_weights is a number from 0 for each"),
+        ("uniform", rows(a=2), "a", "source_weights is a number from 0 for each"),
+        ("uniform", [{"prompt": "x"}], "a=1", "needs rows with a column `source`"),
+        ("adcl", rows(a=9), "a=1", "adcl has an order of its own"),
+        ("pspo:replacement=true", rows(a=9), "a=1", "pspo may draw a prompt that is in flight"),
     ],
 )
-def test_what_is_no_mixture_is_refused(spec, data, shares, words):
+def test_what_is_no_mixture_is_refused(spec, data, weights, words):
     with pytest.raises(ConfigError, match=words):
-        Curriculum(spec, data, **shares)
+        Curriculum(spec, data, source_weights=weights)
 
 
 def test_a_mixture_in_the_text_of_a_curriculum():
@@ -191,27 +171,6 @@ def test_a_mixture_in_the_text_of_a_curriculum():
     other = Curriculum("frontier", rows(math=3, code=3), admission="signal")
     with pytest.raises(CheckpointError, match="its source_weights is"):
         other.load_state_dict(curriculum.state_dict())
-
-
-def test_prompts_that_get_no_rollouts_do_not_count_for_shares():
-    """Of 6 prompts 4 get rollouts: what is rolled out has the shares, whoever is left out."""
-    curriculum = Curriculum(
-        "uniform", rows(math=200, code=200), source_weights="math=1,code=1", allocation=Last(), seed=0
-    )
-    sources = []
-    for step in range(30):
-        draw = curriculum.select(6, step=step, rollouts=8)
-        assert draw.rollouts.tolist() == [2] * 4
-        sources += [curriculum.table.source(prompt) for prompt in draw.prompts.tolist()]
-        curriculum.observe(draw.tickets, np.zeros((4, 2)))
-    assert abs(sources.count("math") - sources.count("code")) <= 2
-
-
-class Last(Allocation):
-    """Two rollouts for each of the last four prompts of a draw, none for the first two."""
-
-    def __call__(self, prompts, budget, step):
-        return np.where(np.arange(len(prompts)) >= 2, 2, 0)
 
 
 def test_an_error_of_the_selection_leaves_nothing_in_flight():

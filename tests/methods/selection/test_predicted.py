@@ -70,19 +70,6 @@ def test_candidates_are_drawn_uniformly():
     np.testing.assert_allclose(seen / 400, np.arange(10) / 45, atol=0.06)
 
 
-def test_one_candidate_a_place_is_uniform_and_large_tables_are_not_listed():
-    curriculum = curriculum_of(100_000, candidates=1)
-    prompts = curriculum.select(5000, step=0).prompts
-    assert len(set(prompts.tolist())) == 5000
-    assert prompts.mean() == pytest.approx(50_000, rel=0.03)
-
-
-def test_few_free_prompts_of_many():
-    curriculum = curriculum_of(10_000)
-    curriculum.select(9_990, step=0)
-    assert len(set(curriculum.select(2, step=0).prompts.tolist())) == 2
-
-
 def test_ties_are_broken_at_random():
     first = {int(curriculum_of(6, "Variances", seed=s).select(1, step=0).prompts[0]) for s in range(60)}
     assert first == set(range(6))
@@ -168,13 +155,3 @@ def test_a_target_is_of_the_success_rate_and_none_is_the_variance(spec, chosen):
     rewards = np.array([[0.5] * 6, [0, 0, 1, 0, 0, 0]])
     curriculum.observe(draw.tickets, rewards[draw.prompts])
     assert curriculum.select(1, step=1).prompts.tolist() == [chosen]
-
-
-def test_posterior_by_informativeness_and_with_a_fixed_half_life():
-    curriculum = Curriculum("posterior:target=none,thompson=false,half_life=5,exploration=0", 6, seed=0)
-    draw = curriculum.select(6, step=0)
-    curriculum.observe(draw.tickets, np.arange(6) < draw.prompts[:, None])
-    assert curriculum.select(1, step=1).prompts.tolist() == [3]
-    assert curriculum.metrics()["posterior/half_life"] == 5
-    with pytest.raises(ConfigError, match="half_life is a number of training steps above 0, not 0"):
-        Curriculum("posterior:half_life=0", 6)

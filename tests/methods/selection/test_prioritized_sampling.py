@@ -200,23 +200,6 @@ def test_with_replacement_a_prompt_may_fill_the_batch():
     assert not port.table["in_flight"].any()
 
 
-def test_new_priorities_act_on_the_next_draw():
-    port = pspo(100, exponent=1, seed=2)
-    report(port, np.tile([0, 0], (100, 1)))
-    assert np.allclose(port.table["pps_priority"], EPSILON)
-    draw = port.select(1, step=1)
-    port.observe(draw.tickets, [[1, 0]])
-    assert port.select(1, step=1).prompts == draw.prompts
-
-
-def test_exponent_0_is_uniform():
-    port = pspo(4, exponent=0)
-    report(port, [[1, 0], [0, 0], [1, 1], [0, 1]])
-    draw = port.select(4, step=1)
-    assert draw.probabilities.tolist() == [0.25] * 4
-    assert draw.weights.tolist() == [1.0] * 4
-
-
 def test_metrics_count_how_many_prompts_share_the_draws():
     port = pspo(4, exponent=1, epsilon=1e-6)
     assert port.metrics()["pspo/effective_prompts"] == 4
@@ -239,8 +222,3 @@ def test_metrics_count_how_many_prompts_share_the_draws():
 def test_wrong_options(options, words):
     with pytest.raises(ConfigError, match=words):
         registry.build("selection", {"name": "pspo", **options})
-
-
-def test_smoothed_needs_the_advantage():
-    with pytest.raises(ConfigError, match="needs the curriculum's advantage"):
-        pspo(3, statistics="smoothed")

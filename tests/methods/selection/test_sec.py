@@ -75,13 +75,6 @@ def test_any_rewards(rewards, options, reward_range, value):
     assert values_of(curriculum) == pytest.approx({"part 0": value})
 
 
-def test_rollouts_that_were_not_scored_do_not_count():
-    curriculum = Curriculum("sec:rate=1.0,categories=1", 1)
-    curriculum.observe(curriculum.select(1, step=0).tickets, [[1, 0, np.nan, np.nan]])
-    curriculum.select(1, step=1)
-    assert values_of(curriculum) == {"part 0": 1 / 2}
-
-
 def test_draws_follow_the_probabilities():
     curriculum = Curriculum("sec:categories=3,rate=1.0,temperature=0.25", 9, seed=5)
     outcome_of(curriculum, [0, 0, 0, 1, 1, 1, 2, 2, 2])
@@ -185,14 +178,3 @@ def test_it_warns_where_it_cuts_rows_by_their_order(column):
     ):
         curriculum = Curriculum("sec:categories=2", prompts_with(column, ["math"] * 4))
     assert curriculum.selection.names == ["part 0", "part 1"]
-
-
-def test_a_checkpoint_of_parts_goes_on_with_them():
-    prompts = prompts_with("source", ["math", "code", "math", "code"])
-    state = Curriculum("sec", prompts, seed=1).state_dict()
-    state["selection"] |= {"names": ["part 0", "part 1"]}
-    state["table"]["sec_category"][:] = [0, 0, 1, 1]
-    resumed = Curriculum("sec", prompts, seed=1)
-    resumed.load_state_dict(state)
-    assert resumed.selection.names == ["part 0", "part 1"]
-    assert resumed.selection.size_C.tolist() == [2, 2]

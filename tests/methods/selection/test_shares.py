@@ -131,20 +131,3 @@ def test_auxiliary_samples_of_metis_are_paid_by_the_variance_of_shares(world):
     expected = judgment_reward(np.round(variances[drawn[0]], 3), realised)
     assert 0.02 < realised.mean() < 0.25
     np.testing.assert_allclose(made.advantages, expected)
-
-
-@pytest.mark.parametrize("spec", BY_VARIANCE + BY_MEAN + OTHERS)
-def test_a_resume_changes_nothing(world, spec, tmp_path):
-    def resumed(curriculum, step):
-        if step % 4:
-            return curriculum
-        curriculum.save(tmp_path / "state")
-        rows, _, variances = world
-        fresh = curriculum_of(spec, rows, variances)
-        fresh.load(tmp_path / "state")
-        return fresh
-
-    steady, drawn, _, _ = run(spec, world, steps=9)
-    again, same, _, _ = run(spec, world, steps=9, resume=resumed)
-    np.testing.assert_array_equal(same, drawn)
-    np.testing.assert_equal(again.state_dict(), steady.state_dict())

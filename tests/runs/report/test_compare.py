@@ -10,18 +10,12 @@ from rich.console import Console
 from curro.core.errors import RunError
 from curro.core.intervals import bootstrap_quantiles
 from curro.runs.folder import RunFolder
-from curro.runs.reader import read_history
 from curro.runs.report import by_curriculum, comparison_table, render_comparison, write_comparison
-from curro.runs.report.compare import METRIC, crossing, isotonic, pool
+from curro.runs.report.compare import crossing, isotonic
 
 
-def evaluated(path, values, rollouts=100, tokens=()):
+def evaluated(path, values, rollouts=100):
     run = RunFolder.create(path, {})
-    run.append_groups(
-        {"step": step, "prompt": step, "key": "k", "reason": 0, "mean": 0.5, "variance": 0.25,
-         "admitted": True, "rollouts": rollouts, "tokens": count}
-        for step, count in enumerate(tokens, 1)
-    )  # fmt: skip
     for step, value in enumerate(values):
         run.append_metrics(
             {"step": step, "rollouts": step * rollouts, "seconds": 2.0 * step, "eval/pass@1": value}
@@ -64,51 +58,25 @@ def test_rows(tmp_path):
     assert (slow.to_level, slow.speedup, slow.rollouts, slow.seconds) == (None, None, 400, 8)
 
 
-def test_judgments_are_rollouts_of_unknown_length(tmp_path):
+def test_judgments_are_rollouts(tmp_path):
     """A step has 100 rollouts and 50 judgments, whose number the line of an evaluation does not repeat."""
     judge = RunFolder.create(tmp_path / "j", {})
-    line = {"step": 1, "prompt": 1, "key": "k", "reason": 0, "mean": 0.5, "variance": 0.25, "tokens": 200}
-    judge.append_groups([line])
     judge.append_metrics({"step": 0, "rollouts": 0, "seconds": 0.0, "eval/pass@1": 0.1})
     judge.append_metrics({"step": 1, "rollouts": 100, "seconds": 1.0, "judge/judgments": 50.0})
     judge.append_metrics({"step": 1, "rollouts": 100, "seconds": 1.0, "eval/pass@1": 0.5})
     judge.append_metrics(
         {"step": 2, "rollouts": 200, "seconds": 2.0, "judge/judgments": 100.0, "eval/pass@1": 0.6}
     )
-    uniform = evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.5], tokens=[1000, 1000, 1000])
+    uniform = evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.5])
     row = comparison_table({"uniform": [uniform], "judge": [judge]})[1]
-    assert (row.to_level, row.speedup, row.rollouts, row.tokens_speedup) == (150, 2, 300, None)
-
-
-def test_tokens_to_the_level(tmp_path):
-    runs = {
-        "uniform": [evaluated(tmp_path / "u", [0.1, 0.3, 0.5], tokens=[1000, 1000])],
-        # half way through the second step, and at the end of it: 200 + 200 / 2 and 400 tokens
-        "short": [
-            evaluated(tmp_path / "a", [0.1, 0.4, 0.6], tokens=[200, 200]),
-            evaluated(tmp_path / "b", [0.1, 0.4, 0.6], tokens=[200, 200]),
-        ],
-        "untold": [evaluated(tmp_path / "n", [0.1, 0.5, 0.6])],
-        "slow": [evaluated(tmp_path / "s", [0.1, 0.1, 0.2], tokens=[1, 1])],
-    }
-    rows = comparison_table(runs)
-    assert [row.to_level for row in rows] == pytest.approx([200, 150, 100, None])
-    assert [row.tokens_speedup for row in rows] == pytest.approx([1, 2000 / 300, None, None])
-
-
-def test_tokens_of_groups_without_a_reward_count(tmp_path):
-    run = evaluated(tmp_path / "u", [0.1, 0.3, 0.5], tokens=[1000, 1000])
-    lost = {"step": 1, "prompt": 7, "key": "k", "reason": 0, "mean": None, "variance": 0.0, "tokens": 300}
-    run.append_groups([lost])
-    history = read_history(run)
-    assert [history.tokens_after(rollouts) for rollouts in (50, 100, 200)] == [650, 1300, 2300]
+    assert (row.to_level, row.speedup, row.rollouts) == (150, 2, 300)
 
 
 def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
     up, at_once, never = [0.0, 0.2, 0.4], [0.0, 0.4, 0.4], [0.0, 0.0, 0.0]
 
     def seeds(name, *curves):
-        return [evaluated(tmp_path / f"{name}{i}", curve, tokens=[50, 50]) for i, curve in enumerate(curves)]
+        return [evaluated(tmp_path / f"{name}{i}", curve) for i, curve in enumerate(curves)]
 
     runs = {
         "uniform": seeds("u", *[up] * 5),
@@ -156,26 +124,6 @@ def test_one_seed_is_said_to_be_noise(tmp_path):
     console.print(render_comparison(comparison_table(runs)))
     assert "One seed: differences between runs of one method" in " ".join(console.export_text().split())
     assert "One seed: differences" in write_comparison(runs, tmp_path / "c.html").read_text()
-
-
-def test_different_budgets_are_said(tmp_path):
-    runs = {
-        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2])],
-        "judged": [evaluated(tmp_path / "j", [0.1, 0.2], rollouts=200)],
-    }
-    sentence = "the runs ended after different numbers of rollouts"
-    page = write_comparison(runs, tmp_path / "c.html").read_text()
-    assert sentence in page
-    del runs["judged"]
-    assert sentence not in write_comparison(runs, tmp_path / "c.html").read_text()
-
-
-def test_each_seed_is_smoothed_before_seeds_are_pooled(tmp_path):
-    runs = [evaluated(tmp_path / "a", [0.0, 0.2, 0.4]), evaluated(tmp_path / "b", [0.2, 0.4], rollouts=150)]
-    histories = [read_history(run) for run in runs]
-    found = pool("uniform", histories, METRIC, "rollouts", smoothed=np.cumsum)
-    assert found.x.tolist() == [0, 100, 150]
-    assert found.values == pytest.approx(np.array([[0, 0.2, 0.4], [0.2, 0.4667, 0.6]]), abs=1e-4)
 
 
 def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):
@@ -243,36 +191,11 @@ def test_what_cannot_be_compared_is_said(tmp_path):
         comparison_table({"a": [evaluated(tmp_path / "early", [0.1, 0.2]), late]})
 
 
-def test_the_terminals_table(runs):
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(render_comparison(comparison_table(runs)))
-    text = console.export_text()
-    assert "uniform" in text
-    assert "±" in text
-
-
-def test_names_are_no_markup_in_the_terminal(tmp_path, hostile_key):
-    rows = comparison_table({"[red]" + hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])]})
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(render_comparison(rows))
-    text = console.export_text()
-    assert "[red]</td>" in text
-    assert "\x1b" not in text
-
-
 def test_the_page(runs, tmp_path):
     page = write_comparison(runs, tmp_path / "pages" / "compare.html").read_text()
     assert page.count("<figure>") == 2
     assert "published&#39;s level" in page
     assert "<script" not in page
-
-
-def test_a_page_of_runs_with_evaluations_alone(tmp_path, hostile_key):
-    runs = {hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])], "_b": [evaluated(tmp_path / "b", [0.1])]}
-    page = write_comparison(runs, tmp_path / "compare.html").read_text()
-    assert page.count("<figure>") == 1
-    assert "<script" not in page
-    assert "> _b</text>" in page
 
 
 def test_below_five_seeds_there_is_no_factor(tmp_path):

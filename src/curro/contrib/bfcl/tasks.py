@@ -101,7 +101,7 @@ def _composites() -> list[Entry]:
 
 
 def composite(base: Entry, held_back: Entry, unsaid: Entry) -> Entry | None:
-    """A conversation with the changes of two others of the same number; None where they do not fit together.
+    """A conversation with the changes of two others of the same number; None if they do not fit together.
 
     Args:
         base: the plain conversation.

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Args:
         arguments: first a file with the settings of `Curriculum.from_config`, then the arguments of
-            prime-rl; by default those of the command line.
+            prime-rl; by default the command line's.
 
     Raises:
         ConfigError: no file, or its settings are wrong; prime-rl has changed where it builds its curriculum.

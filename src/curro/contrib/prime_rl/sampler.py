@@ -43,7 +43,7 @@ class RunWithoutRewards:
     """Ends a run none of whose environments has ever had a reward, after as many groups as a batch has.
 
     Attributes:
-        curricula: those of all environments.
+        curricula: one for each environment.
         batch_size: how many rollouts a batch has; None where that is not known, and nothing is ended.
     """
 
@@ -114,7 +114,7 @@ class CurriculumSampler(TaskSampler):
         """Report the episodes of a finished group; their trainable traces are its rollouts.
 
         Raises:
-            RewardError: the group is of several tasks; or no group of the run has ever had a reward, of as
+            RewardError: the group has several tasks; or no group of the run has ever had a reward, of as
                 many as a batch has.
         """
         key, *others = dict.fromkeys(episode.task.key for episode in group)

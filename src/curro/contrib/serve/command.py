@@ -26,7 +26,7 @@ class ServeSettings:
         folder: of the service.
         curriculum: the arguments of `Curriculum`, by name.
         data: the prompts, as `load_prompts` takes them; in their place may stand
-        prompts: the number of prompts, where no method looks at them.
+        prompts: the number of prompts, if no method looks at them.
         run_folder: where groups and metrics are written to, for `curro watch`.
         prompt_column, answer_column, key_column, split, limit: as `load_prompts` takes them.
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from curro.contrib.serve.application import LARGEST_JSON, Refused, Service, error_body
-from curro.contrib.serve.client import JSON
+from curro.contrib.serve.client import JSON, KEY
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
@@ -43,7 +43,7 @@ def serve(
     Args:
         curriculum: the curriculum before its first step.
         folder: of the service: state, token, checkpoints.
-        port: on the loopback interface; 0 takes a free one. Nobody outside this machine reaches it.
+        port: on the loopback interface; 0 takes a free one. Only this machine reaches it.
         path: of a socket in the file system, in place of a port.
         say: called with the address once requests are answered.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
@@ -110,7 +110,8 @@ class Handler(BaseHTTPRequestHandler):
             self.server.trust(self.connection)
             body = self.rfile.read(self._length())
             form = self.headers.get("Content-Type", JSON).partition(";")[0].strip()
-            status, reply = self.server.service.answer(self.command, self.path, body, form)
+            key = self.headers.get(KEY, "")[:100]
+            status, reply = self.server.service.answer(self.command, self.path, body, form, key)
         except Refused as refusal:
             status, reply = refusal.status, error_body(refusal)
         self.send_response_only(status)
@@ -140,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class CurriculumServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Answers each connection in a thread; whoever holds connections open keeps nobody out.
+    """Answers each connection in a thread; open connections keep no other client out.
 
     Args:
         listening: a socket that listens.

@@ -1,6 +1,6 @@
 """slime and miles: a curriculum by five strings of their configuration.
 
-Tested with stand-ins for their classes, and by hand with those of slime 624b824a and miles 31f1ca96, without
+Tested with stand-ins for their classes, and by hand with slime 624b824a and miles 31f1ca96, without
 GPUs: sglang and Megatron were replaced.
 """
 

@@ -231,7 +231,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
 
     Args:
         args: slime's; `args.curro`, from the file of `--custom-config-path`, has the settings of
-            `Curriculum.from_config`, and those of `SlimeSettings`.
+            `Curriculum.from_config` and of `SlimeSettings`.
 
     Attributes:
         step: how many batches have ended; slime calls a whole batch a rollout.
@@ -268,7 +268,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         return len(self.samples)
 
     def get_samples(self, num_samples: int) -> list[SlimeGroup]:
-        """`num_samples` groups: first those that slime cut off and put back, then newly drawn ones."""
+        """`num_samples` groups: first the ones that slime cut off and put back, then new ones."""
         if not self.is_filling:
             self.fill.begin(self.args.rollout_batch_size, self.step, waiting=())
             self.verdicts, self.is_filling = {}, True
@@ -310,7 +310,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         return verdict
 
     def end_rollout(self, finished: list[SlimeGroup]) -> None:
-        """End a batch: observe the groups that no filter was asked about, drop those that were cut off."""
+        """End a batch: observe the groups that no filter was asked about, drop the cut ones."""
         for group in finished:
             verdict = self.observe(group)
             if verdict is None:

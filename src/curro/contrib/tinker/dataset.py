@@ -85,7 +85,7 @@ class CurriculumDataset(RLDataset):
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
-        ConfigError: the curriculum asks the policy, or is of other rows.
+        ConfigError: the curriculum asks the policy, or has other rows.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class BatchSlots:
         missing_rewards: counts groups without a reward, of all batches.
         errors: a list for errors that have to end the run even if the loop catches them.
         on_end: called when every slot has ended.
-        writer: of the run folder; None where there is none.
+        writer: of the run folder; None if there is none.
 
     Attributes:
         open: how many slots have not ended.
@@ -90,7 +90,7 @@ class BatchSlots:
         ]
 
     def replace(self, assigned: AssignedPrompt) -> AssignedPrompt | None:
-        """Another prompt for a slot whose group was not admitted; None where no more may be given out."""
+        """Another prompt for a slot whose group was not admitted; None if no more may be given out."""
         if self.fill.reason:
             return None
         try:

@@ -1,4 +1,4 @@
-"""The second loss: what the curriculum wants the policy trained on besides the rollouts."""
+"""What changes in TRL's update: the second loss, steps without a gradient, a rate that follows the signal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import TrainerCallback
 from trl.trainer.utils import pad
 
 from curro.core.policy import AuxiliarySamples, join_auxiliary, tokens_divisor
@@ -45,13 +46,10 @@ def share_out(
     """Put a process's share of the auxiliary samples beside its rollouts that wait to be trained on.
 
     The J auxiliary samples are dealt out over the processes and the S parts of the generation, scaled by
-    (processes x S) / J. Processes are averaged, and an optimizer step sums its parts over their number, so
-    that it trains on the mean of its auxiliary samples: with one optimizer step a generation that is (9)
-    exactly, with several it is (9) on average, as a mini-batch of rollouts is of (2). Every share has equally
-    many rows, so that all processes do the same: where an auxiliary sample is missing, there is a row of two
-    tokens with advantage 0.
-
-    The tensors stay with the rollouts in TRL's buffer, and so in checkpoints.
+    (processes x S) / J, because processes and parts are averaged. With one optimizer step a generation its
+    gradient is that of (9), with several on average. Every share has equally many rows, so that all processes
+    do the same: a missing sample is a row of two tokens with advantage 0. The tensors stay with the rollouts
+    in TRL's buffer, and so in checkpoints.
 
     Args:
         parts: TRL's `_buffered_inputs`, S = `steps_per_generation` of them.
@@ -96,11 +94,9 @@ def _tensors(
 def auxiliary_loss(
     inputs: Mapping[str, torch.Tensor], log_probs: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The auxiliary samples' share of a micro-batch: METIS (9) and (10).
+    """The auxiliary samples' share of a micro-batch: METIS (9) and (10), divided as TRL divides its loss.
 
-    The weights have the divisor by tokens in them, and it is part of the loss that TRL divides by nothing any
-    more. Log-probabilities are those of the distribution that the judgments were sampled from, as TRL's are
-    for the rollouts: the logits over the temperature, without top-p and the like.
+    Log-probabilities are of the logits over the temperature, without top-p and the like, as TRL's are.
 
     Args:
         inputs: a micro-batch to which `share_out` has added auxiliary samples.
@@ -117,3 +113,50 @@ def auxiliary_loss(
     )
     loss_J = -inputs["auxiliary_advantages"] * (log_probs_JT * mask).sum(dim=1)
     return (inputs["auxiliary_weights"] * loss_J).sum(), loss_J.sum().detach()
+
+
+class EmptySteps(TrainerCallback):
+    """Takes the gradients away where all are zero: AdamW then leaves weights and moments as they are."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        optimizer, accelerator = kwargs["optimizer"], self._trainer.accelerator
+        gradients = (
+            weight.grad
+            for group in optimizer.param_groups
+            for weight in group["params"]
+            if weight.grad is not None
+        )
+        has_signal = torch.tensor(float(any(bool(gradient.any()) for gradient in gradients)))
+        is_empty = not accelerator.gather(has_signal.to(accelerator.device)).any()
+        if is_empty:
+            optimizer.zero_grad(set_to_none=True)
+        self._trainer._metrics["train"]["empty_steps"].append(float(is_empty))
+
+
+class ScaledRate(TrainerCallback):
+    """Divides the learning rate by how much larger gradients are than with uniform sampling, while they are.
+
+    "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly with the advantages, so
+    that a rate tuned for uniform sampling may be too high. The factor is the square root of `signal/ratio`,
+    that of mean squared advantages; a smaller signal does not raise the rate.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self._rates: list[float] = []
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        trainer = self._trainer
+        ratio = trainer.main_process.decide(lambda: float(trainer.curriculum.metrics()["signal/ratio"]))
+        scale = ratio**-0.5 if ratio > 1 else 1.0
+        self._rates = [group["lr"] for group in kwargs["optimizer"].param_groups]
+        for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
+            group["lr"] = rate * scale
+        trainer._metrics["train"]["rate_scale"].append(scale)
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
+            group["lr"] = rate

@@ -1,4 +1,4 @@
-"""Groups taken out of TRL's generation output and put together again as batches; TRL's metrics of them."""
+"""TRL's batches, taken apart into rows and put together from several rounds, and what TRL logs of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,11 @@ import torch
 from trl.trainer.utils import pad
 
 from curro.core.errors import ConfigError
-from curro.core.groups import Feedback
-from curro.core.verdicts import Draw, Verdict
+from curro.core.verdicts import Verdict
 from curro.runs.writer import Completion
 
-OutputRows = dict[str, torch.Tensor]
-GroupLogs = dict[tuple[str, str | None], list[Any]]
+OutputRow = dict[str, torch.Tensor]
+Column = tuple[str, str | None]
 TRLMetrics = defaultdict[str, list[float]]
 
 PROMPT = ("prompt_ids", "prompt_mask")
@@ -32,66 +32,58 @@ COMPLETION = (
     "importance_sampling_ratio",
 )
 OTHERS = ("advantages", "num_items_in_batch")
-LENGTHS = "completion_lengths"
-"""Our own column of rows, the tokens of each completion: TRL's mask of a truncated one may be empty."""
 
 
-@dataclass(frozen=True)
-class GeneratedRollouts:
-    """Scored rollouts of a draw, group after group.
+@dataclass
+class ScoredRow:
+    """A scored rollout of one of a batch's rounds.
 
     Attributes:
-        output: TRL's output of this process's rollouts.
-        rewards: (rollouts, reward functions) of all processes, NaN where a function returned None.
-        completions: one a rollout, of all processes.
-        rows: in a batch of several rounds, the rows of all processes, off the accelerator.
-        logs: in a batch of several rounds, what TRL logged of each row, by column.
+        row: its row of TRL's output, off the accelerator and without padding.
+        rewards: (reward functions,), NaN where a function returned None.
+        completion: what was generated.
+        logged: what TRL logged of it, by column.
     """
 
-    output: dict[str, Any]
+    row: OutputRow
     rewards: torch.Tensor
-    completions: Sequence[Completion]
-    rows: Sequence[OutputRows] = ()
-    logs: GroupLogs = field(default_factory=dict)
+    completion: Completion
+    logged: dict[Column, Any] = field(default_factory=dict)
 
-    def joined(self, sizes_P: np.ndarray, other: GeneratedRollouts, more_P: np.ndarray) -> GeneratedRollouts:
-        """Put further rollouts of the same P groups, `more_P` of each, behind each group's first ones."""
-        total, ends, more_ends = int(sizes_P.sum()), np.cumsum(sizes_P), np.cumsum(more_P)
-        order: list[int] = []
-        rows: list[OutputRows] = []
-        for end, size, more_end, more in zip(
-            ends.tolist(), sizes_P.tolist(), more_ends.tolist(), more_P.tolist(), strict=True
-        ):
-            order += [*range(end - size, end), *range(total + more_end - more, total + more_end)]
-            rows += [*cut(self.rows, end - size, end), *cut(other.rows, more_end - more, more_end)]
-        completions = [*self.completions, *other.completions]
-        return GeneratedRollouts(
-            other.output,
-            torch.cat([self.rewards.cpu(), other.rewards.cpu()])[torch.tensor(order)],
-            [completions[at] for at in order],
-            rows,
-            {
-                column: [[*entries, *other.logs[column]][at] for at in order]
-                for column, entries in self.logs.items()
-                if len(entries) == total and len(other.logs.get(column, ())) == len(order) - total
-            },
+
+@dataclass
+class KeptGroup:
+    """A group that may be trained on, the verdict on it, and the variance of its trained rewards."""
+
+    rollouts: list[ScoredRow]
+    verdict: Verdict
+    variance: float
+
+    def __len__(self) -> int:
+        return len(self.rollouts)
+
+    def first(self, size: int) -> KeptGroup:
+        """The group with its first rollouts alone; its advantages stay those of the whole group."""
+        verdict = replace(
+            self.verdict,
+            advantages=self.verdict.advantages[:, :size],
+            credited=self.verdict.credited[:, :size],
         )
+        return KeptGroup(self.rollouts[:size], verdict, self.variance)
 
-    def groups(self, draw: Draw, verdict: Verdict, feedback: Feedback) -> list[KeptGroup]:
-        """Cut the rows into the P groups of `draw`, each with its verdict and its rewards' variance."""
-        ends = np.cumsum(draw.rollouts).tolist()
-        return [
-            KeptGroup(
-                cut(self.rows, start, end),
-                self.rewards[start:end].cpu(),
-                {column: entries[start:end] for column, entries in self.logs.items()},
-                verdict.take(row),
-                variance,
-            )
-            for row, (start, end, variance) in enumerate(
-                zip([0, *ends[:-1]], ends, feedback.variances.tolist(), strict=True)
-            )
-        ]
+
+def joined(
+    first: Sequence[ScoredRow], sizes_P: Sequence[int], further: Sequence[ScoredRow], more_P: Sequence[int]
+) -> list[ScoredRow]:
+    """Put further rollouts of the same P groups, `more_P` of each, behind each group's first ones."""
+    early, late = iter(first), iter(further)
+    groups = zip(sizes_P, more_P, strict=True)
+    return [rollout for size, more in groups for rollout in (*islice(early, size), *islice(late, more))]
+
+
+def rewards_of(rollouts: Sequence[ScoredRow]) -> torch.Tensor:
+    """The rewards (rollouts, functions)."""
+    return torch.stack([rollout.rewards for rollout in rollouts])
 
 
 def mask_of_trl_advantages(verdicts: Sequence[Verdict], sums_normalized_parts: bool) -> list[Verdict]:
@@ -109,90 +101,48 @@ def mask_of_trl_advantages(verdicts: Sequence[Verdict], sums_normalized_parts: b
     return factors
 
 
-@dataclass
-class KeptGroup:
-    """A group that may be trained on.
+def rows_of_output(output: Mapping[str, Any], tokens: Sequence[int]) -> list[OutputRow]:
+    """The rows of an output, off the accelerator and without padding.
 
-    Attributes:
-        rows: rows of TRL's output, in parts that were padded alike.
-        rewards: (G, reward functions), NaN where a function returned None.
-        logs: what TRL logged of each row, by column.
-        verdict: on this one group.
-        variance: variance of the trained rewards; the verdict has the signal's.
+    Args:
+        tokens: of each completion; TRL's mask of a truncated one may be empty.
+
+    Raises:
+        ConfigError: the output has parts that are not a row a completion.
     """
-
-    rows: list[OutputRows]
-    rewards: torch.Tensor
-    logs: GroupLogs
-    verdict: Verdict
-    variance: float
-
-    def __len__(self) -> int:
-        return len(self.rewards)
-
-    def first(self, size: int) -> KeptGroup:
-        """The group with its first rows alone; its advantages stay those of the whole group."""
-        if size >= len(self):
-            return self
-        verdict = replace(
-            self.verdict,
-            advantages=self.verdict.advantages[:, :size],
-            credited=self.verdict.credited[:, :size],
-        )
-        logs = {column: entries[:size] for column, entries in self.logs.items()}
-        return KeptGroup(cut(self.rows, 0, size), self.rewards[:size], logs, verdict, self.variance)
-
-
-def check_mergeable(output: Mapping[str, Any]) -> None:
-    """Refuse an output with parts that are not a row a completion."""
-    odd = sorted(set(output) - {*PROMPT, *COMPLETION, *OTHERS})
-    if odd:
+    if odd := sorted(set(output) - {*PROMPT, *COMPLETION, *OTHERS}):
         raise ConfigError(
             f"admission works with text alone: TRL's batch has {', '.join(odd)}, which cannot be put "
             "together from several rounds"
         )
-
-
-def output_rows(output: Mapping[str, Any], lengths: Sequence[int]) -> OutputRows:
-    """All rows of an output, off the accelerator, without what is counted over the batch."""
-    rows = {
+    tensors = {
         name: value.cpu() for name, value in output.items() if isinstance(value, torch.Tensor) and value.ndim
     }
-    return rows | {LENGTHS: torch.tensor(lengths).clamp(min=1)}
-
-
-def cut(parts: Sequence[OutputRows], start: int, stop: int) -> list[OutputRows]:
-    """The rows from `start` to `stop`, counted over all parts."""
-    pieces, before = [], 0
-    for part in parts:
-        size = len(next(iter(part.values())))
-        first, last = max(start - before, 0), min(stop - before, size)
-        if first < last:
-            pieces.append({name: value[first:last] for name, value in part.items()})
-        before += size
-    return pieces
-
-
-def fitted(groups: Sequence[KeptGroup], rows: int) -> list[KeptGroup]:
-    """The groups, the last one cut so that all have so many rows together."""
-    *whole, last = groups
-    return [*whole, last.first(rows - sum(map(len, whole)))]
+    prompts = tensors["prompt_mask"].sum(dim=1).tolist()
+    parts = [
+        dict.fromkeys(PROMPT, slice(-prompt, None)) | dict.fromkeys(COMPLETION, slice(max(completion, 1)))
+        for prompt, completion in zip(prompts, tokens, strict=True)
+    ]
+    # copies, because a part of a tensor would be sent to the other processes with the whole of it
+    return [
+        {name: value[i, part[name]].clone() if name in part else value[i] for name, value in tensors.items()}
+        for i, part in enumerate(parts)
+    ]
 
 
 def merge_rows(
-    parts: Sequence[OutputRows], *, device: torch.device, pad_token: int, pad_to_multiple_of: int | None
+    rows: Sequence[OutputRow], *, device: torch.device, pad_token: int, pad_to_multiple_of: int | None
 ) -> dict[str, Any]:
-    """One output of the rows of several, padded as TRL pads: prompts left, completions right."""
+    """One output of these rows, padded as TRL pads: prompts left, completions right."""
     output: dict[str, Any] = {}
-    for name in parts[0]:
-        if name == LENGTHS:
-            continue
+    for name in rows[0]:
+        column = [row[name] for row in rows]
         if name not in (*PROMPT, *COMPLETION):
-            output[name] = torch.cat([part[name] for part in parts]).to(device)
+            output[name] = torch.stack(column).to(device)
             continue
         blank = {"prompt_ids": pad_token, "completion_ids": pad_token, "tool_mask": 1}.get(name, 0)
         output[name] = pad(
-            list(_trimmed(parts, name)),
+            column,
             padding_value=blank,
             padding_side="left" if name in PROMPT else "right",
             pad_to_multiple_of=pad_to_multiple_of,
@@ -200,34 +150,21 @@ def merge_rows(
     return output
 
 
-def count_tokens(output: Mapping[str, Any]) -> torch.Tensor:
-    """How many of this process's tokens are trained on."""
-    return (output["completion_mask"] * output.get("tool_mask", 1)).sum()
-
-
-def _trimmed(parts: Sequence[OutputRows], name: str) -> Iterator[torch.Tensor]:
-    """The rows without their padding; a row of one value, for the whole sequence, as it is."""
-    for part in parts:
-        lengths = part["prompt_mask"].sum(dim=1) if name in PROMPT else part[LENGTHS]
-        for row, length in zip(part[name], lengths.tolist(), strict=True):
-            yield row[-length:] if name in PROMPT else row[:length]
-
-
 @contextmanager
 def captured_logs(
     metrics: dict[str, TRLMetrics], logs: dict[str, Any]
-) -> Iterator[tuple[TRLMetrics, GroupLogs]]:
+) -> Iterator[tuple[TRLMetrics, dict[Column, list[Any]]]]:
     """Let TRL write into empty metrics and logs, and give it its own back at the end.
 
     The yielded metrics and logs by column are complete when the block has ended.
     """
     usual, usual_logs = metrics["train"], dict(logs)
-    group_metrics: TRLMetrics = defaultdict(list)
-    columns: GroupLogs = {}
-    metrics["train"] = group_metrics
+    round_metrics: TRLMetrics = defaultdict(list)
+    columns: dict[Column, list[Any]] = {}
+    metrics["train"] = round_metrics
     logs.update({name: defaultdict(list) if isinstance(old, dict) else [] for name, old in logs.items()})
     try:
-        yield group_metrics, columns
+        yield round_metrics, columns
         for name, values in logs.items():
             if isinstance(values, dict):
                 columns.update({(name, inner): column for inner, column in values.items()})
@@ -241,26 +178,22 @@ def captured_logs(
 
 def log_batch(
     metrics: TRLMetrics, logs: Mapping[str, Any], rounds: TRLMetrics, described: Mapping[str, float],
-    batch: Sequence[KeptGroup],
+    batch: Sequence[ScoredRow],
 ) -> None:  # fmt: skip
-    """Write a batch into TRL's metrics and logs.
+    """Write a batch into TRL's `_metrics["train"]` and `_logs`.
 
     Args:
-        metrics, logs: TRL's `_metrics["train"]` and `_logs`.
         rounds: what TRL wrote in all rounds; where `described` has no number of that name, their mean counts.
-        described: the numbers of the groups that are trained on.
+        described: the numbers of the rollouts that are trained on.
     """
-    described = dict(described)
-    for name, values in rounds.items():
-        if name == "num_tokens":  # TRL counts on
-            metrics[name] = values[-1:]
-        else:
-            metrics[name].append(described.pop(name, float(np.mean(values))))
-    for name, value in described.items():
+    means = {name: float(np.mean(values)) for name, values in rounds.items() if name != "num_tokens"}
+    for name, value in {**means, **described}.items():
         metrics[name].append(value)
-    for group in batch:
-        for (name, inner), column in group.logs.items():
-            (logs[name] if inner is None else logs[name][inner]).extend(column)
+    if "num_tokens" in rounds:  # TRL counts on
+        metrics["num_tokens"] = rounds["num_tokens"][-1:]
+    for rollout in batch:
+        for (name, inner), value in rollout.logged.items():
+            (logs[name] if inner is None else logs[name][inner]).append(value)
 
 
 LOGGED_METRICS = {
@@ -268,9 +201,7 @@ LOGGED_METRICS = {
     "table/success_rate_mean", "prediction/rank_correlation", "fill/given_out", "fill/rejected",
     "fill/topped_up",
 }  # fmt: skip
-"""What TRL logs by default of a curriculum and its fill, beside the selection's own metrics: the signal and
-what uniform sampling would find, the share of the data that was not seen and its mean pass rate, groups
-admitted, and with a gate the groups that the batch took."""
+"""What TRL logs by default of a curriculum and its fill, beside the selection's own metrics."""
 
 
 def log_metrics(
@@ -291,43 +222,15 @@ def log_metrics(
         metrics[prefix + name] = [value + sum(metrics[prefix + name]) if is_count else value]
 
 
-def replace_latest(logged: Any, values: Sequence[float]) -> None:
-    """Put these values in the place of as many that TRL has just logged."""
-    for _ in range(min(len(values), len(logged))):
-        logged.pop()
-    logged.extend(values)
-
-
-def describe_batch(
-    batch: Sequence[KeptGroup],
-    names: Sequence[str],
-    weights: torch.Tensor,
-    is_flat: np.ndarray,
-    *,
-    pad_token: int,
-    ends: Collection[int],
-) -> dict[str, float]:
-    """TRL's metrics of generation, under TRL's names, of the groups that are trained on.
-
-    Args: as `describe_rewards` and `describe_completions` take them.
-    """
-    rewards = torch.cat([group.rewards for group in batch]).double()
-    rows = [part for group in batch for part in group.rows]
-    return describe_rewards(rewards, names, weights, is_flat) | describe_completions(
-        rows, pad_token=pad_token, ends=ends
-    )
-
-
 def describe_rewards(
     rewards: torch.Tensor, names: Sequence[str], weights: torch.Tensor, is_flat: np.ndarray
 ) -> dict[str, float]:
-    """TRL's metrics of rewards, under TRL's names.
+    """TRL's metrics of rewards (rollouts, functions), NaN where a function returned None, by TRL's names.
 
     Args:
-        rewards: float64 (rollouts, functions), NaN where a function returned None.
-        names, weights: of the functions.
         is_flat: bool (P,), which groups' weighted sums have no variance.
     """
+    rewards, weights = rewards.double().cpu(), weights.double().cpu()
     reward_metrics: dict[str, float] = {}
     for i, name in enumerate(names):
         column = rewards[:, i][~rewards[:, i].isnan()]
@@ -340,13 +243,11 @@ def describe_rewards(
 
 
 def describe_completions(
-    rows: Sequence[OutputRows], *, pad_token: int, ends: Collection[int]
+    rows: Sequence[OutputRow], *, pad_token: int, ends: Collection[int]
 ) -> dict[str, float]:
-    """TRL's metrics of completions, under TRL's names."""
-    last = torch.cat([part["completion_ids"].gather(1, part[LENGTHS][:, None] - 1)[:, 0] for part in rows])
-    ended = torch.isin(last, torch.tensor([*ends, pad_token]))
-    observed = torch.cat([_observed(part) for part in rows])
-    lengths = torch.cat([part[LENGTHS] for part in rows]).double() - observed
+    """TRL's metrics of completions, under TRL's names; tokens of observations are not counted."""
+    ended = torch.tensor([int(row["completion_ids"][-1]) in (*ends, pad_token) for row in rows])
+    lengths = torch.tensor([len(row["completion_ids"]) - _observed(row) for row in rows]).double()
     finished = lengths[ended] if ended.any() else torch.zeros(1)
     length_metrics = {"completions/clipped_ratio": float(1 - ended.double().mean())}
     statistics: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -361,7 +262,5 @@ def describe_completions(
     return length_metrics
 
 
-def _observed(rows: OutputRows) -> torch.Tensor:
-    """Tokens of observations in each completion, which TRL does not count."""
-    mask = rows["completion_mask"]
-    return (mask * (1 - rows["tool_mask"])).sum(dim=1) if "tool_mask" in rows else mask.new_zeros(len(mask))
+def _observed(row: OutputRow) -> int:
+    return int((row["completion_mask"] * (1 - row["tool_mask"])).sum()) if "tool_mask" in row else 0

@@ -7,7 +7,6 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -21,15 +20,11 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError
 
-FOLDER, CURRICULUM = "curro", "curriculum.npz"
+FOLDER, CURRICULUM, ROLLOUTS = "curro", "curriculum.npz", "rollouts-{}.safetensors"
 
 
-@dataclass(frozen=True)
-class WaitingRollouts:
-    """Rollouts of a generation that are still to be trained on: TRL's `_step` and `_buffered_inputs`."""
-
-    step: int
-    parts: list[dict[str, torch.Tensor]]
+WaitingRollouts = tuple[int, list[dict[str, torch.Tensor]]]
+"""Rollouts of a generation that are still to be trained on: TRL's `_step` and `_buffered_inputs`."""
 
 
 def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None) -> Path | None:
@@ -44,28 +39,26 @@ def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None)
     return None
 
 
-def to_resume(checkpoint: str | bool | None, folder: Path) -> str | bool | None:
+def to_resume(checkpoint: str | bool | None, folder: Path, *, is_main: bool) -> str | bool | None:
     """The checkpoint to resume from, checked; True becomes the last one in the folder that was saved whole.
+
+    A run that begins beside another run's checkpoints is warned of: a resume takes the last of all.
 
     Raises:
         CheckpointError: its state is not one that TRL wrote.
     """
-    last = newest(folder) if checkpoint is True else Path(checkpoint) if checkpoint else None
-    if last is None:
+    last = newest(folder) if checkpoint in (True, None, False) else Path(str(checkpoint))
+    if not checkpoint and last is not None and is_main:
+        logging.getLogger(__name__).warning(
+            "%s is of an earlier run, and this run begins anew: resuming would take the last checkpoint "
+            "of the two runs, so remove it or choose another output_dir",
+            last,
+        )
+    if not checkpoint or last is None:
         return checkpoint
     if (last / TRAINER_STATE_NAME).is_file():
         check_state(last)
     return str(last)
-
-
-def warn_of_earlier(folder: Path) -> None:
-    """Warn of a run that begins beside another run's checkpoints: a resume takes the last of all."""
-    if earlier := newest(folder):
-        logging.getLogger(__name__).warning(
-            "%s is of an earlier run, and this run begins anew: resuming would take the last checkpoint "
-            "of the two runs, so remove it or choose another output_dir",
-            earlier,
-        )
 
 
 def step_of(checkpoint: Path) -> int:
@@ -75,11 +68,7 @@ def step_of(checkpoint: Path) -> int:
 
 @contextmanager
 def saving(folder: Path) -> Iterator[None]:
-    """Turn any library's error while a folder is written into one sentence, and remove the folder then.
-
-    Raises:
-        CheckpointError: in place of the error of the writing.
-    """
+    """Turn any error while a folder is written into a `CheckpointError`, and remove the folder then."""
     try:
         yield
     except Exception as error:
@@ -91,11 +80,7 @@ def saving(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(checkpoint: Path) -> Iterator[None]:
-    """Turn any library's error while a checkpoint is read into one sentence.
-
-    Raises:
-        CheckpointError: in place of the error of the reading.
-    """
+    """Turn any error while a checkpoint is read into a `CheckpointError`."""
     try:
         yield
     except CheckpointError:
@@ -118,7 +103,7 @@ def check_state(checkpoint: Path) -> None:
     """Read the trainer's state as transformers does, which trusts what the file holds.
 
     Raises:
-        CheckpointError: it is no such state, or lacks what resuming needs.
+        CheckpointError: it is not such a state, or lacks what resuming needs.
     """
     with reading(checkpoint):
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
@@ -149,14 +134,15 @@ def save(
     folder = checkpoint / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     if rollouts is not None:
+        step, parts = rollouts
         tensors = {
             f"{part}/{name}": value.contiguous().clone()
-            for part, inputs in enumerate(rollouts.parts)
+            for part, inputs in enumerate(parts)
             for name, value in inputs.items()
             if isinstance(value, torch.Tensor)
         }
-        metadata = {"step": str(rollouts.step), "processes": str(accelerator.num_processes)}
-        save_file(tensors, _rollouts(folder, accelerator), metadata=metadata)
+        path = folder / ROLLOUTS.format(accelerator.process_index)
+        save_file(tensors, path, metadata={"step": str(step)})
     accelerator.wait_for_everyone()
     if accelerator.is_main_process:
         curriculum.save(folder / CURRICULUM)
@@ -184,35 +170,28 @@ def load(
     if accelerator.is_main_process:
         curriculum.load(folder / CURRICULUM)
         curriculum.drop(curriculum.ledger.tickets)
-    if not any(folder.glob("rollouts-*.safetensors")):
+    processes = len(list(folder.glob(ROLLOUTS.format("*"))))
+    if not processes:
         return None
     waiting: dict[int, dict[str, torch.Tensor]] = {}
-    path = _rollouts(folder, accelerator)
-    processes, step = -1, 0
-    if path.exists():
-        with safe_open(path, framework="pt", device=str(accelerator.device)) as file:
-            step = int(file.metadata()["step"])
-            processes = int(file.metadata().get("processes", accelerator.num_processes))
-            for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
-                part, name = key.split("/")
-                waiting.setdefault(int(part), {})[name] = file.get_tensor(key)
+    path = folder / ROLLOUTS.format(accelerator.process_index % processes)
+    with safe_open(path, framework="pt", device=str(accelerator.device)) as file:
+        step = int(file.metadata()["step"])
+        for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
+            part, name = key.split("/")
+            waiting.setdefault(int(part), {})[name] = file.get_tensor(key)
     saved = [waiting[part] for part in sorted(waiting)]
-    size = len(saved[0]["prompt_ids"]) if saved else 0
-    done = step * size
-    is_same = (len(saved), size) == (parts, rows)
-    fits = processes == accelerator.num_processes and len(saved) * size == parts * rows
-    if fits and not is_same:
-        fits = done % (rows * updates) == 0 and not any("auxiliary_advantages" in part for part in saved)
-    if not fits:
+    size, has_auxiliary = len(saved[0]["prompt_ids"]), "auxiliary_advantages" in saved[0]
+    is_same, done = (len(saved), size) == (parts, rows), step * size
+    may_divide = done % (rows * updates) == 0 and len(saved) * size == parts * rows and not has_auxiliary
+    if processes != accelerator.num_processes or not (is_same or may_divide):
         raise CheckpointError(
             f"{checkpoint} was saved between a generation and its last update, with {len(saved)} "
             f"micro-batches of {size} rollouts in each of {processes} processes, and this run has {parts} of "
             f"{rows} in each of {accelerator.num_processes}: resume with the arguments of then, or from a "
             "checkpoint that was saved after a generation's last update"
         )
-    if not is_same:
-        step, saved = done // rows, _divided(saved, parts, rows)
-    return WaitingRollouts(step, saved)
+    return (step, saved) if is_same else (done // rows, _divided(saved, parts, rows))
 
 
 def _divided(saved: list[dict[str, torch.Tensor]], parts: int, rows: int) -> list[dict[str, torch.Tensor]]:
@@ -223,7 +202,3 @@ def _divided(saved: list[dict[str, torch.Tensor]], parts: int, rows: int) -> lis
         saved[0] | {name: value[part * rows : (part + 1) * rows] for name, value in whole.items()}
         for part in range(parts)
     ]
-
-
-def _rollouts(folder: Path, accelerator: Accelerator) -> Path:
-    return folder / f"rollouts-{accelerator.process_index}.safetensors"

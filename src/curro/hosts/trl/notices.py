@@ -28,43 +28,41 @@ class Notices:
 
     Args:
         names, weights: reward functions' names, and their weights (functions,).
-        watches_parts: whether nobody has said which part of the reward is the signal.
         writer: of the run folder, from which the advice of `curro watch` is taken; None: without advice.
     """
 
     def __init__(
-        self, curriculum: Curriculum, names: Sequence[str], weights: Sequence[float], *, watches_parts: bool,
+        self,
+        curriculum: Curriculum,
+        names: Sequence[str],
+        weights: Sequence[float],
+        *,
         writer: RunWriter | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._curriculum, self._writer = curriculum, writer
         self._parts = [name for name, weight in zip(names, weights, strict=True) if weight]
-        self._watches_parts = watches_parts and len(self._parts) > 1
+        # nobody has said which part of the reward is the signal
+        self._watches_parts = "signal" not in curriculum.config and not curriculum.signal_parts
+        self._watches_parts &= len(self._parts) > 1
         self._said: set[str] = set()
         self._groups, self._next_look = 0, FIRST_LOOK
         self._varying, self._flat = 0, dict.fromkeys(self._parts, 0)
         self._is_binary = dict.fromkeys(self._parts, True)
 
-    def say(self, name: str, sentence: str) -> None:
-        """Warn in the log, once for each name."""
-        if name not in self._said:
-            self._said.add(name)
+    def say(self, sentence: str, name: str | None = None) -> None:
+        """Warn in the log, once for each name, or for each sentence without one."""
+        if sentence and (name or sentence) not in self._said:
+            self._said.add(name or sentence)
             logging.getLogger("curro.hosts.trl").warning(sentence)
 
-    def at_start(self, *, steps: int, group: int, batch: int) -> None:
-        """Warn of a run that is too short for methods that choose prompts by their own outcomes.
-
-        Args:
-            steps: generations of the whole run.
-            group, batch: rollouts of a group and groups of a batch.
-        """
+    def visits(self, groups: int) -> None:
+        """Warn of a run of so few groups that a method would choose prompts by outcomes that they lack."""
         size = self._curriculum.table.size
-        visits = steps * batch / size
-        if self._curriculum.selection.needs_second_visits and 0 < visits < 1:
+        if self._curriculum.selection.needs_second_visits and 0 < groups < size:
             self.say(
-                "visits",
                 f"the selection chooses prompts by their own earlier outcomes, and this run visits each of "
-                f"{size:,} prompts {visits:.2g} times: most never come back. Take frontier, which predicts "
-                "prompts that were never visited, or fewer prompts",
+                f"{size:,} prompts {groups / size:.2g} times: most never come back. Take frontier, which "
+                "predicts prompts that were never visited, or fewer prompts"
             )
 
     def context(self, tokens: int, completion: int, config: Any) -> None:
@@ -72,9 +70,9 @@ class Notices:
         room = getattr(config.get_text_config(), "max_position_embeddings", None)
         if room and tokens + completion > room:
             self.say(
-                "context",
                 f"a prompt of {tokens:,} tokens and max_completion_length {completion:,} exceed the model's "
                 f"context of {room:,}: leave such prompts out, or lower max_completion_length",
+                "context",
             )
 
     def groups(self, feedback: Feedback, metrics: Mapping[str, float]) -> None:
@@ -84,15 +82,14 @@ class Notices:
             self._watch_parts(feedback)
         if metrics.get("judge/judgments", 0) >= FIRST_LOOK and metrics.get("judge/failure_rate") == 1:
             self.say(
-                "judgments",
                 "none of the policy's judgments can be read, so METIS predicts nothing: give it a template "
-                "that the model follows, or take another method",
+                "that the model follows, or take another method"
             )
         if self._writer is not None and self._groups >= self._next_look:
             self._next_look = self._groups * 3 // 2
             with suppress(RunError):  # no training step is finished yet: the next look tells
                 for advice in advise(read_history(self._writer.folder)):
-                    self.say(advice.name, f"{advice.problem} {advice.advice}")
+                    self.say(f"{advice.problem} {advice.advice}", advice.name)
 
     def _watch_parts(self, feedback: Feedback) -> None:
         """Say which part varies where the sum of several parts ranks and gates.
@@ -125,7 +122,6 @@ class Notices:
             else f"{' and '.join(binary)} has rewards of 0 and 1 alone, beside graded parts"
         )
         self.say(
-            "parts",
             f"{about}, and prompts are ranked by the sum: set signal={'+'.join(offered)!r} if that part says "
-            "whether the answer is right, or signal='sum' to keep the sum",
+            "whether the answer is right, or signal='sum' to keep the sum"
         )

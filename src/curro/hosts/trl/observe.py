@@ -33,25 +33,17 @@ def read_feedback(
         sizes_P: rollouts of each group.
         weights, names: (functions,).
     """
-    columns = rewards.double().cpu().numpy()
-    sums = weighted_sums(rewards, weights).numpy()
-    named = {name: by_group(columns[:, i], sizes_P) for i, name in enumerate(names)}
-    return Feedback(np.asarray(tickets, np.int64), by_group(sums, sizes_P), named)
-
-
-def weighted_sums(rewards: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Weighted sums (rollouts,) of the reward functions' values, NaN where no function gave one."""
     values = rewards.double().cpu()
     sums = (values * weights.double().cpu()).nansum(dim=1)
     sums[values.isnan().all(dim=1)] = torch.nan
-    return sums
 
+    def by_group(column: torch.Tensor) -> np.ndarray:
+        values_PG = np.full((len(sizes_P), sizes_P.max()), np.nan)
+        values_PG[np.arange(sizes_P.max()) < sizes_P[:, None]] = column.numpy()
+        return values_PG
 
-def by_group(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Arrange one value a rollout as float64 (P, G), with NaN behind the end of groups smaller than G."""
-    values_PG = np.full((len(sizes), sizes.max()), np.nan)
-    values_PG[np.arange(sizes.max()) < sizes[:, None]] = values
-    return values_PG
+    named = {name: by_group(values[:, i]) for i, name in enumerate(names)}
+    return Feedback(np.asarray(tickets, np.int64), by_group(sums), named)
 
 
 def scores_of(groups: Sequence[Feedback], prompts: int | None, curriculum: Curriculum) -> dict[str, float]:
@@ -84,11 +76,6 @@ class GroupRecord:
     def sizes(self) -> np.ndarray:
         """Rollouts generated for each group, int64 (P,)."""
         return self.draw.rollouts
-
-    @property
-    def rollouts(self) -> int:
-        """Rollouts of all groups."""
-        return int(self.sizes.sum())
 
     def write_to(self, writer: RunWriter) -> None:
         """Write the groups into a run's folder under the step that trains on them."""

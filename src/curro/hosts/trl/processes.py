@@ -26,7 +26,6 @@ class MainProcess:
     wait in `decide`, the main process may use `whole_model`, as often as it has to ask the policy.
 
     Args:
-        accelerator: this process's.
         model: gives the model that is trained, as the accelerator has prepared it.
         is_split: tells whether its weights are split over the processes.
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.core.errors import ExhaustedError
 from curro.core.verdicts import Draw
-from curro.hosts.trl.batches import GeneratedRollouts, KeptGroup
+from curro.hosts.trl.batches import KeptGroup, ScoredRow, joined, rewards_of
 from curro.rollout.fill import select_unseen, sized
 from curro.rollout.group_tasks import release
 
@@ -23,9 +23,8 @@ def fill_in_rounds(host: Any, rows: int, *, size: int, step: int) -> list[KeptGr
     every round is divided equally: a process that left the loop early would let the others wait for ever.
 
     Args:
-        host: the trainer, of which `curriculum`, `fill` and `main_process` are used, `roll_out_round(draw)`,
-            which gives `GeneratedRollouts` with rows and logs, `feedback_of` and `observe_groups`, of a draw
-            and what was generated.
+        host: the trainer, of which `curriculum`, `fill`, `main_process`, `roll_out_round`, `feedback` and
+            `observe` are used.
         rows: of the batch.
         size: rollouts of a group, where the curriculum leaves that to the host.
         step: training steps that have finished.
@@ -45,11 +44,16 @@ def fill_in_rounds(host: Any, rows: int, *, size: int, step: int) -> list[KeptGr
             if not main.is_main:
                 fill.give_out(draw)
             draw = _divisible(draw, main.processes)
-            generated = host.roll_out_round(draw)
+            rollouts = host.roll_out_round(draw)
             if host.curriculum.allocation.looks_first:
-                draw, generated = _spend(host, draw, generated, fill.missing - int(draw.rollouts.sum()))
-            verdict, feedback = host.observe_groups(draw, generated)
-            groups = generated.groups(draw, verdict, feedback)
+                draw, rollouts = _spend(host, draw, rollouts, fill.missing - int(draw.rollouts.sum()))
+            completions = [rollout.completion for rollout in rollouts]
+            verdict, feedback = host.observe(draw, rewards_of(rollouts), completions)
+            ends, variances = np.cumsum(draw.rollouts).tolist(), feedback.variances.tolist()
+            groups = [
+                KeptGroup(rollouts[start:end], verdict.take(row), variances[row])
+                for row, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))
+            ]
             fill.settle(feedback, verdict, groups, draw.rollouts.tolist())
     except BaseException:
         lost = list(fill.in_flight)
@@ -61,19 +65,19 @@ def fill_in_rounds(host: Any, rows: int, *, size: int, step: int) -> list[KeptGr
     return fill.take()
 
 
-def _spend(host: Any, draw: Draw, generated: GeneratedRollouts, rows: int) -> tuple[Draw, GeneratedRollouts]:
+def _spend(host: Any, draw: Draw, rollouts: list[ScoredRow], rows: int) -> tuple[Draw, list[ScoredRow]]:
     """Roll out about `rows` more of the groups that were looked at, as the allocation says."""
-    main, feedback = host.main_process, host.feedback_of(draw, generated)
+    main, feedback = host.main_process, host.feedback(draw.tickets, rewards_of(rollouts), draw.rollouts)
     more_P = np.asarray(
         main.decide(lambda: host.curriculum.more(**feedback.arguments(), rollouts=max(rows, 0)).tolist())
     )
     chosen = np.flatnonzero(more_P)
     if not len(chosen):
-        return draw, generated
+        return draw, rollouts
     second = _divisible(replace(draw.take(chosen), rollouts=more_P[chosen]), main.processes)
     more_P[chosen] = second.rollouts
-    generated = generated.joined(draw.rollouts, host.roll_out_round(second), more_P)
-    return replace(draw, rollouts=draw.rollouts + more_P), generated
+    rollouts = joined(rollouts, draw.rollouts.tolist(), host.roll_out_round(second), more_P.tolist())
+    return replace(draw, rollouts=draw.rollouts + more_P), rollouts
 
 
 def _divisible(draw: Draw, processes: int) -> Draw:

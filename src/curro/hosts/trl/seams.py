@@ -20,7 +20,7 @@ from packaging.version import Version
 
 from curro.core.errors import ConfigError
 
-FIRST, NEWEST = "1.12.0", "1.16.0"
+FIRST, NEWEST = "1.9.0", "1.16.0"
 """The oldest and the newest TRL with which this host was tested; all names below were seen in both."""
 
 CURRICULUM = ""
@@ -39,13 +39,11 @@ class Seam:
         name: in `GRPOTrainer` or `transformers.Trainer`.
         takes: the parameters that are passed by name or position; None for an attribute.
         serves: what is switched off without it; `CURRICULUM`: nothing works without it.
-        since: the TRL in which it appeared, if that is later than `FIRST`.
     """
 
     name: str
     takes: tuple[str, ...] | None = None
     serves: str = CURRICULUM
-    since: str = FIRST
 
 
 OVERRIDDEN = (
@@ -104,22 +102,16 @@ def end_tokens(trainer: Any) -> list[int]:
 def single_completions(trainer: Any) -> Iterator[list[int]]:
     """Let `_generate_single_turn` ask a vLLM server for one completion a prompt.
 
-    TRL takes their number as the argument `num_generations` from 1.14 on, and before that from attributes.
-
-    Yields:
-        the argument, where there is one.
+    TRL takes their number as an argument, which is yielded, from 1.14 on, and before that from attributes.
     """
     names = ("num_generations", "num_generations_eval")
     usual = {name: getattr(trainer, name) for name in names}
     vars(trainer).update(dict.fromkeys(names, 1))
     try:
-        yield [1] if _takes_number() else []
+        takes = inspect.signature(trl.GRPOTrainer._generate_single_turn).parameters
+        yield [1] if "num_generations" in takes else []
     finally:
         vars(trainer).update(usual)
-
-
-def _takes_number() -> bool:
-    return "num_generations" in inspect.signature(trl.GRPOTrainer._generate_single_turn).parameters
 
 
 def check_contract(trainer: type[Any]) -> dict[str, str]:
@@ -154,7 +146,6 @@ def unaccelerated(trainer: type[Any], args: Any, lost: dict[str, str]) -> str:
 
     Args:
         trainer: the class that is derived from; another library's in the place of TRL's is left alone.
-        args: a `GRPOConfig`.
         lost: from `check_contract`.
     """
     if ACCELERATIONS in lost or SECOND_LOSS in lost:
@@ -180,18 +171,11 @@ def _has(trainer: type[Any], seam: Seam) -> bool:
 @cache
 def _names(trainer: Any) -> set[str]:
     """All names that the methods of a class use, its attributes among them."""
-    return {
-        name
-        for base in trainer.__mro__
-        for method in vars(base).values()
-        if inspect.isfunction(method)
-        for code in _codes(inspect.unwrap(method).__code__)
-        for name in code.co_names
-    }
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _codes(inner)
+    methods = [method for base in trainer.__mro__ for method in vars(base).values()]
+    codes: list[Any] = [inspect.unwrap(method).__code__ for method in methods if inspect.isfunction(method)]
+    names: set[str] = set()
+    while codes:
+        code = codes.pop()
+        names.update(code.co_names)
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return names

@@ -6,7 +6,6 @@ import inspect
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,39 +23,34 @@ from curro.core.configuration import describe_signal
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
+from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
+from curro.core.registry import PAPERS
 from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
-from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
+from curro.hosts.trl.auxiliary import EmptySteps, ScaledRate, auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
     LOGGED_METRICS,
-    GeneratedRollouts,
     KeptGroup,
-    OutputRows,
+    ScoredRow,
     TRLMetrics,
     captured_logs,
-    check_mergeable,
-    count_tokens,
-    cut,
-    describe_batch,
+    describe_completions,
     describe_rewards,
-    fitted,
     log_batch,
     log_metrics,
     mask_of_trl_advantages,
     merge_rows,
-    output_rows,
-    replace_latest,
+    rewards_of,
+    rows_of_output,
 )
-from curro.hosts.trl.callbacks import EmptySteps, ResumedLines, ScaledRate
 from curro.hosts.trl.checks import (
     build_curriculum,
-    check_admission,
-    check_allocation,
-    check_arguments,
-    check_batch,
+    check_batches,
+    check_kinds,
     check_rewards,
+    check_rows,
     model_name,
     placeholder_rows,
     reward_names,
@@ -79,6 +73,7 @@ from curro.hosts.trl.seams import (
 )
 from curro.reward.adapters import completion_text, trl_reward
 from curro.reward.environments.environment import Environment, episode_reward
+from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
@@ -87,55 +82,48 @@ from curro.runs.writer import Completion, KeepRollouts, RunWriter
 class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     """TRL's GRPOTrainer with a curriculum; everything else is TRL's.
 
-    The prompts of a generation are chosen when it starts, after the rewards of the one before, so the
-    data loader's order does not matter and there is no lag. The main process owns the curriculum and
-    tells the others what it chose. Evaluation is TRL's, untouched. Checkpoints hold the curriculum and,
-    where one falls between a generation and its last update, the rollouts that are left, so that a resumed
-    run goes on as an uninterrupted one.
+    The prompts of a generation are chosen when it starts, after the rewards of the one before. The main
+    process owns the curriculum and tells the others what it chose. Evaluation is TRL's. Checkpoints hold the
+    curriculum and the rollouts that are still to be trained on, so that a resumed run goes on as an
+    uninterrupted one.
 
-    The signal decides informativeness: the sum of the weighted rewards, unless a `signal` is named or a
-    function has a verifier's name. The reward functions' own values reach the curriculum as named rewards,
-    under the functions' names; a rollout for which every reward function returned None is not scored.
-    Without an `advantage` in the curriculum the advantages are TRL's.
-
-    A curriculum that asks the policy something (METIS) is lent it, and what it wants trained on besides the
-    rollouts joins the loss of the same optimizer steps, whatever the `loss_type`.
+    The curriculum sees the sum of the weighted rewards, and each function's own values as named rewards. A
+    rollout for which every function returned None is not scored. Without an `advantage` in the curriculum
+    the advantages are TRL's. What a method wants trained on besides the rollouts (METIS) joins the loss of
+    the same optimizer steps, whatever the `loss_type`.
 
     Args:
         curriculum: a `Curriculum` over the rows of `train_dataset`; or a selection method's name, dict or
             `Selection`, or text as `curro train --curriculum` takes it ("uniform admission=band:0.2,0.8"),
             from which one is built with `args.seed`.
         allocation, advantage, admission, reward_range, signal: of the curriculum that is built, as
-            `Curriculum` takes them. With an admission, each generation goes on until its batch is full of
-            admitted groups; rejected groups are observed, and appear in the metrics `fill/...` alone.
-        fill: when filling a batch gives up, and what happens then, "top-up" or "error".
+            `Curriculum` takes them.
+        fill: when filling a batch with admitted groups gives up, and what happens then, "top-up" or "error".
         environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
             unless reward functions are given, which find its reward in the column `episode_reward`. TRL's
             own `environment_factory` and `tools` are taken in its place.
         on_groups: called on the main process with every `GroupRecord`, rejected groups included.
         write_run: write groups and metrics to the folder `curro` in `args.output_dir`, for `curro watch`.
         keep: how many rollouts of each group are kept there to be read.
-        share_prompts: compute a group's prompt once, when it is rolled out and when it is trained on, which
-            changes nothing but rounding. For a model that cannot, TRL's way is taken, and the log says why.
+        share_prompts: compute a group's prompt once, in rollouts and in training; for a model that cannot,
+            the log says why.
         skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
-        scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1, as
-            section 4.3 of the prioritized-replay paper suggests. The ratio is NaN where it is unknown: then
-            the rate stays. TRL logs the factor as `rate_scale`. The ratio is of advantages r - mean r: with
-            others, as those of `scale_rewards="group"`, the rate falls too far.
+        scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1
+            (`curro.hosts.trl.auxiliary.ScaledRate`), for advantages r - mean r.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
             `curro.hosts.trl.batches.LOGGED_METRICS`; the run folder has them all.
+        no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
+            not fit before the model is loaded.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Attributes:
         curriculum: the main process's knows all rewards; those of other processes are never asked.
         policy: what the curriculum asks.
-        environment: as given.
         rows: the rows of the data set that this process is rolling out, one a rollout.
 
     Raises:
-        ConfigError: a dataset without length, one smaller than a batch, a curriculum over another number
-            of prompts, a batch that cannot be filled, or two things that play the rollouts.
+        ConfigError: before a model is loaded, arguments that do not go together.
         FillError: while training, a batch that stayed short, where `fill` says that this is an error.
     """
 
@@ -173,6 +161,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         skip_empty_steps: bool = False,
         scale_rate: bool = False,
         log_all_metrics: bool = False,
+        no_check: bool = False,
         **kwargs: Any,
     ) -> None:
         given = inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments
@@ -186,32 +175,28 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         factory = given.get("environment_factory")
         if given.get("train_dataset") is None and callable(factory) and options.max_steps > 0:
             given["train_dataset"] = placeholder_rows(options)
-        dataset = given.get("train_dataset")
-        check_arguments(
-            options, dataset, keep=keep, fill=fill, on_groups=on_groups, is_played=factory is not None
-        )
-        rows = rows_of(cast(Dataset, dataset))
+        dataset = cast(Dataset, given.get("train_dataset"))
+        check_kinds(options, dataset, keep=keep, fill=fill, on_groups=on_groups)
         parts = {
             "allocation": allocation, "advantage": advantage, "admission": admission,
             "reward_range": reward_range, "signal": signal,
         }  # fmt: skip
-        curriculum = build_curriculum(curriculum, parts, rows, options.seed)
-        curriculum.check_rows(rows, "train_dataset")
+        rows = rows_of(dataset, is_played=factory is not None)
+        self.curriculum = curriculum = build_curriculum(curriculum, parts, rows, options.seed)
         names = reward_names(given.get("reward_funcs"), factory)
         warning = "" if names is None else check_rewards(curriculum, options, names)
-        self._batch_prompts = check_batch(options, len(rows))
-        if curriculum.has_admission:
-            columns = cast(Dataset, dataset).column_names
-            check_admission(curriculum, options, columns, fill.when_short, options.world_size)
-        if curriculum.has_allocation:
-            check_allocation(curriculum, options)
-        if (skip_empty_steps or scale_rate) and (options.deepspeed or options.deepspeed_plugin):
-            option = "skip_empty_steps" if skip_empty_steps else "scale_rate"
-            raise ConfigError(f"DeepSpeed makes its updates itself: leave out {option}")
+        update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
+        check_batches(curriculum, options, dataset, fill.when_short, update_option)
+        repeated = "" if factory is not None else repeated_rows(rows.row_digests)
+        of_rows = [repeated] if repeated else []
+        if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
+            of_rows.append(LORA_RATE.format(options.learning_rate, "learning_rate="))
+        if not no_check and environment is None and factory is None:
+            check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
         if SECOND_LOSS in lost and PolicyUse.TRAINED in curriculum.selection.policy_use:
             raise ConfigError(f"{lost[SECOND_LOSS]}, on which {SECOND_LOSS} stand: choose another method")
-        self.curriculum = curriculum
-        self._merges_rounds = self._needs_rounds
+        # a generation may go on: groups are rejected and replaced, or have sizes of their own
+        self._merges_rounds = curriculum.has_admission or not curriculum.allocation.needs_budget
 
         lacks = unaccelerated(GRPOTrainer, options, lost)
         super().__init__(share_prompts=share_prompts, lacks=lacks, **given)
@@ -232,46 +217,39 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             fill, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, weigh=len,
             unit="rollouts",
         )  # fmt: skip
-        self._log_all_metrics = log_all_metrics
+        self._logged = None if log_all_metrics else LOGGED_METRICS
         self._fill_metrics: dict[str, float] = {}
         self._held_out: list[Feedback] = []
         self._auxiliary: list[AuxiliarySamples] = []
         self._missing_rewards = MissingRewards()
         self._listeners = [on_groups] if on_groups is not None else []
         self._writer: RunWriter | None = None
-        signal_names = curriculum.default_signal(self.reward_func_names)
         self._notices: Notices | None = None
+        self.policy = TrainedPolicy(self)
+        ranked_by = curriculum.default_signal(self.reward_func_names)
         if self.main_process.is_main:
+            curriculum.attach(self.policy)
             if write_run:
                 writer = RunWriter.of_host(Path(cast(str, options.output_dir)), curriculum, keep)
                 self._listeners.append(lambda record: record.write_to(writer))
                 self._writer = writer
-                self.add_callback(ResumedLines(writer))
             self._notices = Notices(
-                curriculum, self.reward_func_names, self.reward_weights.tolist(),
-                watches_parts=not curriculum.signal_parts and curriculum.config.get("signal") is None,
-                writer=self._writer,
-            )  # fmt: skip
-            sentences = [describe_signal(signal_names)] if signal_names else []
-            sentences += [warning] if warning else []
+                curriculum, self.reward_func_names, self.reward_weights.tolist(), writer=self._writer
+            )
+            if ranked_by:
+                self._notices.say(describe_signal(ranked_by))
+            for sentence in of_rows:
+                self._notices.say(sentence)
             if options.shuffle_dataset is False:
-                sentences.append("shuffle_dataset=False has no effect: the curriculum chooses the prompts")
-            sentences += [
-                f"{reason}: without {what}" for what, reason in lost.items() if what != ACCELERATIONS
-            ]
-            for sentence in sentences:
-                self._notices.say(sentence, sentence)
-            self._notices.at_start(
-                steps=max(options.max_steps, 0) // self.num_iterations, group=self.num_generations,
-                batch=self._batch_prompts,
-            )  # fmt: skip
+                self._notices.say("shuffle_dataset=False has no effect: the curriculum chooses the prompts")
+            for what in lost.keys() - {ACCELERATIONS}:
+                self._notices.say(f"{lost[what]}: without {what}")
+            self._notices.say(warning)
+            self._notices.visits(max(options.max_steps, 0) // self.num_iterations * self._batch_prompts)
         if skip_empty_steps:
             self.add_callback(EmptySteps(self))
         if scale_rate:
             self.add_callback(ScaledRate(self))
-        self.policy = TrainedPolicy(self)
-        if self.main_process.is_main:
-            curriculum.attach(self.policy)
 
     @property
     def _batch_rows(self) -> int:
@@ -279,13 +257,22 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         return cast(int, self.args.generation_batch_size)
 
     @property
-    def _is_training(self) -> bool:
-        return cast(Any, self.model).training
+    def _batch_prompts(self) -> int:
+        """Groups of `num_generations` rollouts in a generation."""
+        return self._batch_rows // cast(int, self.args.num_generations)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """TRL's, and which method chose the prompts, with its source."""
+        super().create_model_card(*args, **kwargs)
+        if self.main_process.is_main:
+            name = self.curriculum.config["selection"]["name"]
+            cited = f", from the paper *{PAPERS[name]}*" if name in PAPERS else ""
+            with (Path(cast(str, self.args.output_dir)) / "README.md").open("a", encoding="utf-8") as card:
+                card.write(f"\n## Curriculum\n\nThe prompts were chosen by curro's method `{name}`{cited}.\n")
 
     @property
-    def _needs_rounds(self) -> bool:
-        """Whether a generation may go on: groups are rejected and replaced, or have sizes of their own."""
-        return self.curriculum.has_admission or not self.curriculum.allocation.needs_budget
+    def _is_training(self) -> bool:
+        return cast(Any, self.model).training
 
     # ------------------------------ a generation ------------------------------
 
@@ -294,10 +281,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if not self._is_training:
             return self._generate_held_out(inputs)
         self._auxiliary, self.policy.seconds = [], 0.0
-        output = self._fill_batch() if self._needs_rounds else self._draw_batch()
-        logged = (
-            None if self._log_all_metrics else LOGGED_METRICS | self.curriculum.selection.metrics().keys()
-        )
+        output = self._fill_batch() if self._merges_rounds else self._draw_batch()
+        logged = self._logged
+        if logged is not None:
+            logged = logged | self.curriculum.selection.metrics().keys()
         log_metrics(self._metrics["train"], self._fill_metrics, logged)
         if self.main_process.is_main:
             metrics = self.curriculum.metrics()
@@ -330,21 +317,28 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             )
         )
         try:
-            generated = self._roll_out(draw)
+            output = self._roll_out(draw)
         except BaseException:
             if self.main_process.is_main:
                 self.curriculum.drop(draw.tickets)
             raise
-        output = generated.output
-        verdict, feedback = self.observe_groups(draw, generated)
-        if budget is not None:
-            self._replace_statistics(generated.rewards, feedback)
-        logged = self._credit(output, [verdict], draw.rollouts, [*self._logs["advantages"]])
-        replace_latest(self._logs["advantages"], logged)
+        verdict, feedback = self.observe(draw, self._rewards, gather_object(self._completions))
+        if budget is not None:  # TRL has taken every `num_generations` rows for a group
+            is_flat = self.curriculum.table.is_flat(feedback.variances)
+            for name, value in self._describe_rewards(self._rewards, is_flat).items():
+                self._metrics["train"][name][-1:] = [value]
+        latest = self._logs["advantages"]
+        logged = self._credit(output, [verdict], draw.rollouts, [*latest])
+        for _ in range(min(len(logged), len(latest))):
+            latest.pop()
+        latest.extend(logged)
         return output
 
-    def _roll_out(self, draw: Draw) -> GeneratedRollouts:
-        """Generate and score the rollouts of a draw; every process has an equal share of them."""
+    def _roll_out(self, draw: Draw) -> dict[str, Any]:
+        """Generate and score the rollouts of a draw; every process has an equal share of them.
+
+        `_rewards` are then those of all processes, `_completions` this one's.
+        """
         prompts = np.repeat(draw.prompts, draw.rollouts).tolist()
         mine = own_share(self.accelerator, prompts)
         row_of = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(mine)}
@@ -361,31 +355,34 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
                 f"TRL gave {len(self._rewards)} rewards for {len(prompts)} rollouts, or no advantages: it has"
                 " changed what a curriculum stands on"
             )
-        return GeneratedRollouts(output, self._rewards, gather_object(self._completions))
+        return output
 
-    def roll_out_round(self, draw: Draw) -> GeneratedRollouts:
-        """Roll out one of several draws of a batch, with the rows of all processes and what TRL logged."""
+    def roll_out_round(self, draw: Draw) -> list[ScoredRow]:
+        """Roll out one of several draws of a batch: the rollouts of all processes, group after group."""
         with captured_logs(self._metrics, self._logs) as (metrics, logs):
-            generated = self._roll_out(draw)
-        check_mergeable(generated.output)
+            output = self._roll_out(draw)
         for name, values in metrics.items():
             self._round_metrics[name] += values
-        lengths = [completion.tokens for completion in self._completions]
-        rows = gather_object([output_rows(generated.output, lengths)])
-        return replace(generated, rows=rows, logs=logs)
+        rows = gather_object(rows_of_output(output, [part.tokens for part in self._completions]))
+        completions, rewards = gather_object(self._completions), self._rewards.cpu()
+        columns = {column: entries for column, entries in logs.items() if len(entries) == len(rows)}
+        return [
+            ScoredRow(
+                rows[i], rewards[i], completions[i], {name: column[i] for name, column in columns.items()}
+            )
+            for i in range(len(rows))
+        ]
 
     def _generate_single_turn(
         self, prompt_ids: Any, images: Any, multimodal_fields: Any, *args: Any, **kwargs: Any
     ) -> Any:
         """TRL's. Of groups of different sizes, a vLLM server is asked for each rollout by itself."""
+        generate = super()._generate_single_turn
         if not (self.curriculum.has_allocation and self._is_training):
-            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, *args, **kwargs)
+            return generate(prompt_ids, images, multimodal_fields, *args, **kwargs)
+        kwargs.pop("num_generations", None)
         with single_completions(self) as number:
-            if number and args:
-                args = (*number, *args[1:])
-            elif number:
-                kwargs["num_generations"] = 1
-            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, *args, **kwargs)
+            return generate(prompt_ids, images, multimodal_fields, *number, **kwargs)
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
@@ -401,22 +398,26 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
 
     # ------------------------------ observing and crediting ------------------------------
 
-    def _feedback(self, tickets: Sequence[int] | np.ndarray, rewards: torch.Tensor, sizes_P: Any) -> Feedback:
+    def feedback(
+        self, tickets: Sequence[int] | np.ndarray, rewards: torch.Tensor, sizes_P: np.ndarray
+    ) -> Feedback:
+        """Arrange the rewards of groups as the port takes them."""
         return read_feedback(
-            tickets, rewards, np.asarray(sizes_P), weights=self.reward_weights, names=self.reward_func_names
+            tickets, rewards, sizes_P, weights=self.reward_weights, names=self.reward_func_names
         )
 
-    def feedback_of(self, draw: Draw, generated: GeneratedRollouts) -> Feedback:
-        """Arrange the rewards of a draw's groups as the port takes them."""
-        return self._feedback(draw.tickets, generated.rewards, draw.rollouts)
-
-    def observe_groups(self, draw: Draw, generated: GeneratedRollouts) -> tuple[Verdict, Feedback]:
+    def observe(
+        self, draw: Draw, rewards: torch.Tensor, completions: Sequence[Completion]
+    ) -> tuple[Verdict, Feedback]:
         """Report finished groups to the curriculum on the main process; every process gets the verdict.
 
         Where the curriculum refuses the rewards, the tickets are dropped.
+
+        Args:
+            rewards, completions: (rollouts, functions) and (rollouts,) of all processes, group after group.
         """
-        feedback = self.feedback_of(draw, generated)
-        verdict = self.main_process.decide(lambda: self._judge(draw, feedback, generated.completions))
+        feedback = self.feedback(draw.tickets, rewards, draw.rollouts)
+        verdict = self.main_process.decide(lambda: self._judge(draw, feedback, completions))
         if verdict.auxiliary_samples is not None:
             self._auxiliary.append(verdict.auxiliary_samples)
         return verdict, feedback
@@ -447,10 +448,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         sizes_P: np.ndarray,
         advantages: Sequence[float],
     ) -> list[float]:
-        """Put the curriculum's credit into a batch, or multiply TRL's own advantages by it.
+        """Put the curriculum's credit into this process's output, or multiply TRL's own advantages by it.
 
         Args:
-            output: TRL's, of this process's rows.
             verdicts, sizes_P: verdicts on the P groups of the batch, and the rows of each.
             advantages: TRL's own, of all rows.
 
@@ -467,12 +467,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output["advantages"] = output["advantages"] * share if is_factor else share
         return (credit * advantages if is_factor else credit).tolist()
 
-    def _replace_statistics(self, rewards: torch.Tensor, feedback: Feedback) -> None:
-        """Write the true groups into TRL's metrics, which take every `num_generations` rows for a group."""
-        is_flat = self.curriculum.table.is_flat(feedback.variances)
-        rewards, weights = rewards.double().cpu(), self.reward_weights.double().cpu()
-        for name, value in describe_rewards(rewards, self.reward_func_names, weights, is_flat).items():
-            self._metrics["train"][name][-1:] = [value]
+    def _describe_rewards(self, rewards: torch.Tensor, is_flat: np.ndarray) -> dict[str, float]:
+        return describe_rewards(rewards, self.reward_func_names, self.reward_weights, is_flat)
 
     # ------------------------------ filling a batch ------------------------------
 
@@ -480,47 +476,44 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         """Go on in rounds until the batch is full of admitted groups; every process gets an equal share."""
         self._round_metrics = defaultdict(list)
         try:
-            groups = fill_in_rounds(
+            *whole, last = fill_in_rounds(
                 self, self._batch_rows, size=self.num_generations, step=self.state.global_step
             )
         finally:
             held = self.fill.release()
             if held:
                 self.curriculum.drop(held)
-        batch = fitted(groups, self._batch_rows)
-        output = self._merge_own_rows([part for group in batch for part in group.rows])
-        logged = self._credit(
+        groups = [*whole, last.first(self._batch_rows - sum(map(len, whole)))]
+        batch = [rollout for group in groups for rollout in group.rollouts]
+        output = self._merged(own_share(self.accelerator, batch))
+        credit = self._credit(
             output,
-            [group.verdict for group in batch],
-            np.array(list(map(len, batch))),
-            [value for group in batch for value in group.logs.get(("advantages", None), [0.0] * len(group))],
+            [group.verdict for group in groups],
+            np.array(list(map(len, groups))),
+            [rollout.logged.get(("advantages", None), 0.0) for rollout in batch],
         )
-        for group in batch:
-            group.logs["advantages", None] = logged[: len(group)]
-            logged = logged[len(group) :]
+        for rollout, advantage in zip(batch, credit, strict=True):
+            rollout.logged["advantages", None] = advantage
         self._fill_metrics = self.fill.batch_counts.metrics()
-        described = describe_batch(
-            batch,
-            self.reward_func_names,
-            self.reward_weights.double().cpu(),
-            self.curriculum.table.is_flat(np.array([group.variance for group in batch])),
+        is_flat = self.curriculum.table.is_flat(np.array([group.variance for group in groups]))
+        described = self._describe_rewards(rewards_of(batch), is_flat) | describe_completions(
+            [rollout.row for rollout in batch],
             pad_token=self._tokenizer.pad_token_id,
             ends=end_tokens(self),
         )
         log_batch(self._metrics["train"], self._logs, self._round_metrics, described, batch)
         return output
 
-    def _merge_own_rows(self, parts: list[OutputRows]) -> dict[str, Any]:
-        """Make TRL's output from this process's rows of a batch."""
-        accelerator = self.accelerator
-        rows, rank = self._batch_rows // accelerator.num_processes, accelerator.process_index
+    def _merged(self, rollouts: Sequence[ScoredRow]) -> dict[str, Any]:
+        """TRL's output of this process's rollouts of a batch."""
         output = merge_rows(
-            cut(parts, rank * rows, (rank + 1) * rows),
-            device=accelerator.device,
+            [rollout.row for rollout in rollouts],
+            device=self.accelerator.device,
             pad_token=self._tokenizer.pad_token_id,
             pad_to_multiple_of=cast(Any, self).pad_to_multiple_of,
         )
-        output["num_items_in_batch"] = accelerator.gather(count_tokens(output)).sum()
+        tokens = (output["completion_mask"] * output.get("tool_mask", 1)).sum()
+        output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
         return output
 
     # ------------------------------ the loss ------------------------------
@@ -574,15 +567,13 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     # ------------------------------ checkpoints ------------------------------
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; at the end the run folder gets the prompt table, and a line says where the folder is.
+        """TRL's; True resumes from the last checkpoint that was saved whole.
 
-        Args:
-            resume_from_checkpoint: True resumes from the last checkpoint that was saved whole.
+        At the end the run folder gets the prompt table, and a line says where the folder is.
         """
         output_dir = Path(cast(str, self.args.output_dir))
-        resumed = checkpoints.to_resume(resume_from_checkpoint, output_dir)
-        if not resumed and self.accelerator.is_main_process:
-            checkpoints.warn_of_earlier(output_dir)
+        is_main = self.accelerator.is_main_process
+        resumed = checkpoints.to_resume(resume_from_checkpoint, output_dir, is_main=is_main)
         output = super().train(resumed, *args, **kwargs)
         if self._writer is not None:
             self._writer.write_table()
@@ -610,7 +601,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         generation = cast(int, self.args.steps_per_generation) * self.num_iterations
         finished = self._step - self._step % self.args.gradient_accumulation_steps
         if finished % generation and self._buffered_inputs is not None:
-            rollouts = checkpoints.WaitingRollouts(finished, self._buffered_inputs)
+            rollouts = finished, self._buffered_inputs
         with checkpoints.saving(checkpoint):
             super()._save_checkpoint(model, trial)
             checkpoints.save(checkpoint, self.accelerator, self.curriculum, rollouts)
@@ -633,6 +624,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         with checkpoints.reading(Path(checkpoint)):
             super()._load_optimizer_and_scheduler(checkpoint)
             self._load_curriculum(Path(checkpoint))
+        if self._writer is not None:
+            self._writer.begin(checkpoints.step_of(Path(checkpoint)))
 
     def _load_curriculum(self, checkpoint: Path) -> None:
         parts = cast(int, self.args.steps_per_generation)
@@ -641,7 +634,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             rows=self.args.per_device_train_batch_size, updates=self.args.gradient_accumulation_steps,
         )  # fmt: skip
         if rollouts is not None:
-            self._step, self._buffered_inputs = rollouts.step, rollouts.parts
+            self._step, self._buffered_inputs = rollouts
 
     # ------------------------------ evaluation ------------------------------
 
@@ -669,5 +662,5 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         size = cast(Any, self).num_generations_eval
         sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self._feedback([], self._rewards, sizes_P))
+        self._held_out.append(self.feedback([], self._rewards, sizes_P))
         return output

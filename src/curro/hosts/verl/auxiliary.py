@@ -33,11 +33,10 @@ def add_auxiliary(
 ) -> Any:
     """The batch with equally many auxiliary samples in every mini-batch of every worker.
 
-    verl cuts a batch into a part for each of R workers, one after the other, and each part into M
-    mini-batches, one optimizer step each. The J auxiliary samples are dealt out over these R x M shares,
-    neighbours to different ones, and scaled by M / J. So a step is trained on the mean of its share, and with
-    one step a batch on METIS' equation (9) exactly. Shares that lack a sample have a row of weight 0 instead,
-    and more such rows where verl's micro-batches would not come out even.
+    verl cuts a batch into a part for each of R workers, and each part into M mini-batches. The J auxiliary
+    samples are dealt out over these R x M shares and scaled by M / J, so that a batch of one step is trained
+    on METIS' equation (9) exactly. Shares that lack a sample have a row of weight 0 instead, and more such
+    rows where verl's micro-batches would not come out even.
 
     Args:
         batch: verl's meta data of a batch whose length R x M divides.
@@ -67,7 +66,11 @@ def add_auxiliary(
         rows.append(row)
         tags.append(tag)
     keys = [f"{name}_{j}_0" for j in range(count)]
-    _put(batch, keys, rows, tags)
+    # the rollouts' rows get the weight 0: in verl all rows have the same fields
+    zeros = TensorDict({AUXILIARY: torch.zeros(len(batch), 1)}, batch_size=len(batch))
+    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=zeros)
+    fields = list_of_dict_to_tensordict(rows)
+    tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields, tags=tags)
     return _dealt(batch, keys, tags, shares)
 
 
@@ -97,14 +100,6 @@ def _sequence(
     }
     experts = build_padding_routed_experts(blank.get("routed_experts"), len(input_ids))
     return fields if experts is None else fields | {"routed_experts": experts}
-
-
-def _put(batch: Any, keys: list[str], rows: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
-    """Write the new rows, and the weight 0 into the rollouts' rows: in verl all rows have the same fields."""
-    queue = batch.partition_id
-    zeros = TensorDict({AUXILIARY: torch.zeros(len(batch), 1)}, batch_size=len(batch))
-    tq.kv_batch_put(keys=batch.keys, partition_id=queue, fields=zeros)
-    tq.kv_batch_put(keys=keys, partition_id=queue, fields=list_of_dict_to_tensordict(rows), tags=tags)
 
 
 def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], shares: int) -> Any:

@@ -39,10 +39,6 @@ def write_credit(batch: Any, credit: Credit) -> None:
 
     Advantages and importance weights were tagged when the groups were observed. The credit depends on all
     groups of the batch, so it is computed only now.
-
-    Args:
-        batch: verl's meta data of the batch that is trained on.
-        credit: `Curriculum.credit`.
     """
     data = tq.kv_batch_get(
         keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask", "advantages"]
@@ -57,11 +53,7 @@ def write_credit(batch: Any, credit: Credit) -> None:
 
 
 def withhold_credit(batch: Any) -> None:
-    """Set verl's own advantages of what the curriculum does not credit to 0, in verl's queue.
-
-    Args:
-        batch: as `write_credit` takes it.
-    """
+    """Set verl's own advantages of what the curriculum does not credit to 0, in verl's queue."""
     keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if UNCREDITED in tag]
     if not keys:
         return

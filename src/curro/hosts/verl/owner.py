@@ -7,10 +7,9 @@ curriculum.
 
 from __future__ import annotations
 
-import logging
+import functools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,40 +26,20 @@ from curro.hosts.verl.policy import ServedPolicy, Serving, VerlRows
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
 
-@dataclass(frozen=True)
-class RecordedGroups:
-    """P groups of up to G sessions as the run folder has them: without the sessions that failed.
-
-    Attributes:
-        rewards: float64 (P, G), NaN where a session was not scored and beyond the end of smaller groups.
-        sizes: int64 (P,), how many sessions of each group generated something.
-        completions: P lists, a completion a session; empty where no completions are known.
-    """
-
-    rewards: np.ndarray
-    sizes: np.ndarray
-    completions: list[list[Completion]]
-
-
 def recorded_groups(
     rewards_PG: np.ndarray, completions: Sequence[Mapping[int, Completion]]
-) -> RecordedGroups:
-    """The groups without the sessions that failed; without completions, without those that were not scored.
+) -> tuple[np.ndarray, np.ndarray, list[list[Completion]]]:
+    """Rewards (P, G), sizes (P,) and completions of groups without the sessions that failed.
 
     Args:
-        rewards_PG: float64 (P, G), a column a session, NaN where it was not scored.
-        completions: P dicts by session; empty where no completions are known.
+        rewards_PG: a column a session, NaN where it was not scored.
+        completions: P dicts by session, of the sessions that generated something.
     """
-    sessions_P = [
-        sorted(completions[i]) if completions else np.flatnonzero(~np.isnan(row)).tolist()
-        for i, row in enumerate(rewards_PG)
-    ]
-    sizes_P = np.array([len(sessions) for sessions in sessions_P], np.int64)
-    recorded_PG = np.full((len(sessions_P), max(int(sizes_P.max(initial=0)), 1)), np.nan)
-    for i, sessions in enumerate(sessions_P):
-        recorded_PG[i, : len(sessions)] = rewards_PG[i, sessions]
-    texts = [[completions[i][session] for session in sessions_P[i]] for i in range(len(completions))]
-    return RecordedGroups(recorded_PG, sizes_P, texts)
+    sizes_P = np.array(list(map(len, completions)), np.int64)
+    recorded_PG = np.full((len(sizes_P), max(int(sizes_P.max(initial=0)), 1)), np.nan)
+    for recorded, rewards, group in zip(recorded_PG, rewards_PG, completions, strict=True):
+        recorded[: len(group)] = rewards[sorted(group)]
+    return recorded_PG, sizes_P, [[group[session] for session in sorted(group)] for group in completions]
 
 
 def held_out_rewards(
@@ -100,25 +79,19 @@ class CurriculumOwner:
         self,
         config: Mapping[str, Any],
         prompts: VerlRows,
-        folder: str,
+        folder: Path,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         model: str | None = None,
         reward_parts: Sequence[str] = (),
     ) -> tuple[str, ...]:
-        """Build the curriculum.
+        """Build the curriculum; returns `Curriculum.signal_parts`.
 
         Args:
-            config: as `Curriculum.from_config` takes it.
-            prompts: the data set.
+            config, prompts: as `Curriculum.from_config` takes them.
             folder: verl's output folder, on the machine of the actor.
             keep: how many rollouts of each group are written down to be read.
-            model: the path of the model that the training starts from, for methods that ask the policy; None
-                for others.
-            reward_parts: the names of the reward's parts, for `Curriculum.default_signal`; none where they
-                are not known.
-
-        Returns:
-            `Curriculum.signal_parts`.
+            model: the path of the model that the training starts from, for methods that ask the policy.
+            reward_parts: the names of the reward's parts, where they are known.
         """
         self.curriculum = Curriculum.from_config(config, prompts)
         self.curriculum.default_signal(reward_parts)
@@ -126,7 +99,7 @@ class CurriculumOwner:
             # lent at once, so that a value model is there when a checkpoint restores its weights
             self.policy = ServedPolicy(prompts, model)
             self.curriculum.attach(self.policy)
-        self.writer = RunWriter.of_host(Path(folder), self.curriculum, keep)
+        self.writer = RunWriter.of_host(folder, self.curriculum, keep)
         return self.curriculum.signal_parts
 
     def serve(self, serving: Serving) -> None:
@@ -142,19 +115,11 @@ class CurriculumOwner:
         self.writer.drawn(draw)
         return draw
 
-    def observe(self, feedback: Feedback, completions: Sequence[Mapping[int, Completion]] = ()) -> Verdict:
-        """`Curriculum.observe`, and a line for each group in the run folder.
-
-        Args:
-            feedback: on P groups.
-            completions: what was generated, P dicts by session.
-        """
+    def observe(self, feedback: Feedback, completions: Sequence[Mapping[int, Completion]]) -> Verdict:
+        """`Curriculum.observe`, and lines of the groups, with completions by session, in the run folder."""
         verdict = self.curriculum.observe(**feedback.arguments())
-        groups = recorded_groups(feedback.rewards, completions)
-        self.writer.groups(
-            self.curriculum.step + 1, feedback.tickets, groups.rewards, verdict, groups.sizes,
-            groups.completions,
-        )  # fmt: skip
+        rewards, sizes, texts = recorded_groups(feedback.rewards, completions)
+        self.writer.groups(self.curriculum.step + 1, feedback.tickets, rewards, verdict, sizes, texts)
         return verdict
 
     def drop(self, tickets: Sequence[int]) -> None:
@@ -166,11 +131,11 @@ class CurriculumOwner:
         """`Curriculum.credit`."""
         return self.curriculum.credit(groups)
 
-    def save(self, path: str) -> None:
+    def save(self, path: Path) -> None:
         """Write the curriculum into a checkpoint."""
         self.curriculum.save(path)
 
-    def load(self, path: str, kept: Sequence[int], step: int) -> dict[str, Any]:
+    def load(self, path: Path, kept: Sequence[int], step: int) -> dict[str, Any]:
         """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped.
 
         Returns:
@@ -212,77 +177,26 @@ class OwnerLostError(CurroError):
 
 
 class CurriculumClient:
-    """Calls the owner from any process of the Ray cluster, and raises the errors that it raised.
+    """Calls the owner from any process of the Ray cluster: it has the methods of `CurriculumOwner`.
 
     Args:
         actor: the owner's handle, or the name that `start_owner` gave it.
 
     Raises:
-        OwnerLostError: by each method, where the actor has died.
+        OwnerLostError: by each method, where the actor has died; other errors are the owner's.
     """
 
     def __init__(self, actor: Any) -> None:
         self.actor = ray.get_actor(actor) if isinstance(actor, str) else actor
 
-    def build(
-        self,
-        config: Mapping[str, Any],
-        prompts: VerlRows,
-        folder: Path,
-        keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
-        model: str | None = None,
-        reward_parts: Sequence[str] = (),
-    ) -> tuple[str, ...]:
-        return self._ask("build", config, prompts, str(folder.absolute()), keep, model, list(reward_parts))
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):  # copying and pickling ask for these
+            raise AttributeError(name)
+        return functools.partial(self._ask, name)
 
-    def serve(self, serving: Serving) -> None:
-        """Let methods that ask the policy use these servers; to be called before the first `select`."""
-        self._ask("serve", serving)
-
-    def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
-        return self._ask("select", n, step, rollouts)
-
-    def observe(self, feedback: Feedback, *, completions: Sequence[Mapping[int, Completion]] = ()) -> Verdict:
-        return self._ask("observe", feedback, list(completions))
-
-    def drop(self, tickets: Sequence[int]) -> None:
-        if len(tickets):
-            self._ask("drop", list(tickets))
-
-    def credit(self, groups: Credited) -> np.ndarray:
-        return self._ask("credit", groups)
-
-    def save(self, path: Path) -> None:
-        self._ask("save", str(path))
-
-    def load(self, path: Path, *, kept: Sequence[int] = (), step: int) -> dict[str, Any]:
-        """`CurriculumOwner.load`; a warning says once how many groups were lost."""
-        ledger = self._ask("load", str(path), list(kept), step)
-        if lost := ledger.pop("lost"):
-            logging.getLogger(__name__).warning(
-                f"{lost} prompts were in flight when the checkpoint of step {step} was saved, and their "
-                "rollouts are lost: nothing is learned from them, and they may be drawn again"
-            )
-        return ledger
-
-    def metrics(self) -> dict[str, float]:
-        return self._ask("metrics")
-
-    def signal(self) -> tuple[str, ...]:
-        return self._ask("signal")
-
-    def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._ask("write_step", step, dict(metrics))
-
-    def write_evaluation(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
-        self._ask("write_evaluation", step, dict(scores), seconds)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._ask("state_dict")
-
-    def _ask(self, method: str, *arguments: Any) -> Any:
+    def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
         try:
-            return ray.get(getattr(self.actor, method).remote(*arguments))
+            return ray.get(getattr(self.actor, method).remote(*arguments, **named))
         except RayTaskError as error:
             raise error.cause from None
         except RayActorError as error:

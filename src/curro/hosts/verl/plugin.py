@@ -18,7 +18,7 @@ MODES = ("curro_sync", "curro_colocate_async", "curro_separate_async")
 def register_modes(package: Any) -> None:
     """Register the modes with verl.
 
-    verl logs a plugin's error at the level DEBUG, where nobody sees it. So the error is logged here at the
+    verl logs a plugin's error at the level DEBUG, which is not shown. So the error is logged here at the
     level ERROR, and the modes are registered all the same: a run that asks for one of them ends with it.
     """
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer

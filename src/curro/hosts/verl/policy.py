@@ -22,11 +22,10 @@ class VerlRows(DatasetRows):
     """A data set of verl.
 
     Row i is what `dataset[i]` gives: the rows of all files, one after the other, as verl has filtered them.
-    verl's own `index` is that of a file and 0 where there is none, so it names no prompt.
+    verl's own `index` is that of a file and 0 if there is none, so it names no prompt.
 
     Args:
-        dataset: verl's `RLHFDataset`, or another map-style data set.
-        prompt_key: `data.prompt_key`.
+        dataset: verl's `RLHFDataset`, or another map-style data set; `prompt_key` is verl's.
     """
 
     def __init__(self, dataset: Any, prompt_key: str = "prompt") -> None:
@@ -45,12 +44,6 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row without its tensors and images."""
     kept = (str, int, float, bool, list, dict, type(None))
     return {name: value for name, value in row.items() if isinstance(value, kept)}
-
-
-_SHARDED = (
-    "this method needs the policy's weights as they are now, and in verl they are split over the workers: "
-    "train with curro.hosts.trl, or choose another method"
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +66,7 @@ class Serving:
 
     @classmethod
     def of(cls, client: Any, tokenizer: Any, config: Any) -> Serving:
-        """The servers as verl is configured: temperature, top-p and top-k are those of the rollouts."""
+        """The servers as verl is configured: temperature, top-p and top-k are the rollouts'."""
         rollout = config.actor_rollout_ref.rollout
         sampling = {name: rollout[name] for name in ("temperature", "top_p", "top_k")}
         template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
@@ -102,12 +95,8 @@ class ServedPolicy:
         return prompt_text(self.prompts.prompt(number), "\n\n")
 
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
-        """Refused: the servers return tokens."""
-        raise ConfigError(_SHARDED)
-
-    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
-        """Refused: verl's reward loop scores what is trained on."""
-        raise ConfigError("verl's reward loop scores only the rollouts that are trained on")
+        """Refused: the servers return tokens, and the weights are split over the workers."""
+        raise ConfigError("the policy's weights are split over verl's workers: train with curro.hosts.trl")
 
     def backbone(self) -> tuple[Any, Any]:
         """The backbone of the model that the training starts from, in float32, and its tokenizer.

@@ -65,91 +65,63 @@ def is_scored(extra: Mapping[str, Any]) -> bool:
     return bool(extra.get(SCORED) != 0)
 
 
-@dataclass(frozen=True)
-class NamedReward:
-    """A number of verl's `reward_extra_info` that the gate or the signal reads.
+def named_reward(extra: Mapping[str, Any], name: str, largest: float) -> float:
+    """A number of a session's `reward_extra_info`; NaN where it has none or was not scored.
 
-    Attributes:
-        name: its key.
-        largest: the largest size that counts: a session whose number is NaN, infinite or larger counts as one
-            that has none, because a model may have written it.
+    A number that is infinite or larger than `largest` counts as none, because a model may have written it.
     """
-
-    name: str
-    largest: float
-
-    def of(self, extra: Mapping[str, Any]) -> float:
-        """A session's number, NaN where it has none or was not scored."""
-        value = extra.get(self.name) if is_scored(extra) else None
-        if isinstance(value, np.generic):
-            value = value.item()
-        return float(value) if isinstance(value, int | float) and abs(value) <= self.largest else math.nan
+    value = extra.get(name) if is_scored(extra) else None
+    if isinstance(value, np.generic):
+        value = value.item()
+    return float(value) if isinstance(value, int | float) and abs(value) <= largest else math.nan
 
 
 def held_out_signal(
-    sources: Sequence[str], infos: Mapping[str, Sequence[Any]], numbers: Sequence[NamedReward]
+    sources: Sequence[str], infos: Mapping[str, Sequence[Any]], parts: Sequence[str], largest: float
 ) -> list[float]:
-    """What says which of N validation sessions are right: the sum of the signal's parts.
+    """What says which of N validation sessions are right: the sum of the signal's parts, NaN without any.
 
-    A session that has none of the parts gets NaN. Where no session of a data source has one, that source has
-    a scorer of its own, and its sessions get their whole rewards.
+    Where no session of a data source has one, that source has a scorer of its own, and its sessions get their
+    whole rewards.
 
     Args:
         sources: the name of the data source, one a session.
-        infos: verl's `reward_extra_info` by key, a list of N each, None where a session lacks the key; and
-            the `reward`.
-        numbers: the parts of the signal.
+        infos: the `reward`, and verl's `reward_extra_info` by key, N each, None where a session lacks it.
+        parts: of the signal, each at most `largest` in size.
     """
     rewards_N = np.asarray(infos["reward"], np.float64)
-    names = {SCORED, *(number.name for number in numbers)} & infos.keys()
+    names = {SCORED, *parts} & infos.keys()
     extras = [{name: infos[name][i] for name in names} for i in range(len(rewards_N))]
-    parts_RN = np.array([[number.of(extra) for extra in extras] for number in numbers])
+    parts_RN = np.array([[named_reward(extra, name, largest) for extra in extras] for name in parts])
     has_part_N = ~np.isnan(parts_RN).all(axis=0)
     known = {source for source, has_part in zip(sources, has_part_N, strict=True) if has_part}
     own_scorer_N = np.array([source not in known for source in sources], np.bool_)
     return np.where(own_scorer_N, rewards_N, sum_of_parts(list(parts_RN))).tolist()
 
 
-@dataclass(frozen=True)
-class FinishedGroups:
-    """P groups of up to G sessions.
-
-    Attributes:
-        names: the uids of the groups, in the order of their tickets.
-        feedback: their rewards (P, G), NaN where a session is missing or was not scored, and the numbers that
-            the gate and the signal read, NaN where a session has none. Nothing else of `reward_extra_info` is
-            read: it may be what a model has written.
-        completions: what was generated, of each group by session.
-    """
-
-    names: list[str]
-    feedback: Feedback
-    completions: list[dict[int, Completion]]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
 def assemble(
-    names: Iterable[str], outcomes: Iterable[SessionOutcome], size: int, named: Sequence[NamedReward] = ()
-) -> FinishedGroups:
-    """The groups of these names as arrays, a row a group and a column a session.
+    outcomes: Iterable[SessionOutcome], size: int, named: Sequence[str] = (), largest: float = math.inf
+) -> tuple[list[str], Feedback, list[dict[int, Completion]]]:
+    """The uids of P groups in the order of the tickets, feedback (P, G), and P completions by session.
 
     A session that failed has no outcome, so its reward is NaN, like that of a session that was not scored.
 
     Args:
-        names: the uids of the groups, each with at least one session.
-        outcomes: in any order; those of other groups are left out.
+        outcomes: in any order.
         size: G where no session has a higher number.
-        named: the numbers that the gate and the signal read, where they do not read the reward.
+        named: the numbers that the gate and the signal read, at most `largest` in size. Nothing else of
+            `reward_extra_info` is read: it may be what a model has written.
+
+    Raises:
+        RewardError: a group has sessions of different prompts.
     """
-    order = list(names)
-    row_of = {name: row for row, name in enumerate(order)}
-    known = [outcome for outcome in outcomes if outcome.group in row_of]
+    known = list(outcomes)
+    names = sorted({outcome.group for outcome in known}, key=ticket_of)
+    row_of = {name: row for row, name in enumerate(names)}
     width = max([size, *(outcome.session + 1 for outcome in known)])
-    rewards_PG = np.full((len(order), width), np.nan)
-    parts = {number.name: np.full_like(rewards_PG, np.nan) for number in named}
-    completions: list[dict[int, Completion]] = [{} for _ in order]
+    rewards_PG = np.full((len(names), width), np.nan)
+    parts = {name: np.full_like(rewards_PG, np.nan) for name in named}
+    completions: list[dict[int, Completion]] = [{} for _ in names]
     first: dict[str, str] = {}
     for outcome in known:
         row, session = row_of[outcome.group], outcome.session
@@ -161,10 +133,10 @@ def assemble(
             )
         rewards_PG[row, session] = outcome.reward
         completions[row][session] = outcome.completion
-        for number in named:
-            parts[number.name][row, session] = number.of(outcome.extra)
-    tickets = np.array([ticket_of(name) for name in order], np.int64)
-    return FinishedGroups(order, Feedback(tickets, rewards_PG, parts), completions)
+        for name in named:
+            parts[name][row, session] = named_reward(outcome.extra, name, largest)
+    tickets = np.array([ticket_of(name) for name in names], np.int64)
+    return names, Feedback(tickets, rewards_PG, parts), completions
 
 
 class KnownNumbers:
@@ -178,17 +150,15 @@ class KnownNumbers:
         self.names: set[str] = set()
         self.groups = 0
 
-    def check(self, outcomes: Iterable[SessionOutcome], named: Sequence[NamedReward], batch: int) -> None:
+    def check(self, outcomes: Sequence[SessionOutcome], named: Sequence[str], batch: int) -> None:
         """Take in the sessions of a poll."""
-        known = list(outcomes)
-        self.names.update(name for outcome in known for name in outcome.extra)
-        self.groups += len({outcome.group for outcome in known})
-        for number in named:
-            if number.name not in self.names and self.groups >= batch:
-                has = ", ".join(sorted(self.names)) or "nothing"
+        self.names.update(name for outcome in outcomes for name in outcome.extra)
+        self.groups += len({outcome.group for outcome in outcomes})
+        for name in named:
+            if name not in self.names and self.groups >= batch:
                 raise RewardError(
-                    f"the curriculum decides by {number.name!r}, and reward_extra_info has no such number; "
-                    f"it has: {has}"
+                    f"the curriculum decides by {name!r}, and reward_extra_info has no such number; "
+                    f"it has: {', '.join(sorted(self.names)) or 'nothing'}"
                 )
 
 
@@ -233,14 +203,12 @@ class ReportingBuffer(Host):
     stale are dropped.
 
     Attributes:
-        owner: the owner of the curriculum; set before training.
-        fill: counts what becomes of every group; set with the owner.
+        owner, fill: set before training.
         group_size: G.
-        named: the numbers of verl's `reward_extra_info` that the gate and the signal read.
+        named: the numbers of verl's `reward_extra_info` that the gate and the signal read, up to `largest`.
         longest: the length in tokens at which a response is cut.
         decode: makes the text of a response's tokens; None where no rollouts are kept.
         has_advantage: whether the curriculum credits what is trained on.
-        known_numbers: what `reward_extra_info` has had.
         settled: the uids of groups in the queue whose tickets are settled.
         auxiliary_samples: what the policy is trained on besides the rollouts in this step.
     """
@@ -248,7 +216,8 @@ class ReportingBuffer(Host):
     owner: CurriculumClient
     fill: PolledFill
     group_size: int
-    named: tuple[NamedReward, ...] = ()
+    named: tuple[str, ...] = ()
+    largest: float
     longest: int
     decode: Callable[[Any], str] | None = None
     has_advantage: bool
@@ -298,11 +267,7 @@ class ReportingBuffer(Host):
         return evicted, stale, flat, metrics
 
     def _report(self, stale: set[str], flat: set[str], failed: set[str]) -> None:
-        """Settle the tickets of all groups that have ended since the last poll.
-
-        Args:
-            stale, flat, failed: the uids of the groups that verl throws away.
-        """
+        """Settle the tickets of all groups that have ended since the last poll; verl throws some away."""
         terminal = self.finished_keys["train"] | self.failure_keys["train"]
         self.settled &= terminal  # uids that have left the queue are forgotten
         ended = terminal - self.settled
@@ -311,19 +276,25 @@ class ReportingBuffer(Host):
         tags: dict[str, dict[str, Any]] = {uid: {SETTLED: True} for uid in sorted(ended)}
         # in the order of the tickets: a set's order differs between runs, and the draws must not
         lost = sorted(map(ticket_of, ended - answered))
-        self.owner.drop(lost)
+        if lost:
+            self.owner.drop(lost)
         self.fill.dropped(lost, stale={ticket_of(uid) for uid in stale})
         # a group that was admitted and then grew too old was observed: its ticket is settled, but not its
         # place
         self.fill.expired(sorted(map(ticket_of, stale & self.settled)))
         if answered:
             self.known_numbers.check(outcomes, self.named, max(1, self.fill.fill.n))
-            groups = assemble(sorted(answered, key=ticket_of), outcomes, self.group_size, self.named)
-            verdict = self.owner.observe(groups.feedback, completions=groups.completions)
-            self._use_verdict(groups, verdict)
-            self._replace_missing_rewards(groups.feedback, outcomes)
-            self.fill.observed(groups.feedback, verdict, filtered={ticket_of(uid) for uid in flat})
-            for uid, prompt in zip(groups.names, verdict.prompts.tolist(), strict=True):
+            names, feedback, completions = assemble(outcomes, self.group_size, self.named, self.largest)
+            verdict = self.owner.observe(feedback, completions)
+            if verdict.auxiliary_samples is not None:
+                self.auxiliary_samples.append(verdict.auxiliary_samples)
+            # without a gate only groups without any reward are not admitted: verl would train on their NaN
+            if self._replaces_groups:
+                self.rejected = {names[row] for row in np.flatnonzero(~verdict.admitted)}
+            self._tag_credit(names, verdict)
+            self._replace_missing_rewards(feedback, outcomes)
+            self.fill.observed(feedback, verdict, filtered={ticket_of(uid) for uid in flat})
+            for uid, prompt in zip(names, verdict.prompts.tolist(), strict=True):
                 tags[uid][PROMPT] = prompt
         if ended:
             # in the queue, because a checkpoint of it has to say which tickets are settled
@@ -338,10 +309,9 @@ class ReportingBuffer(Host):
     def _replace_missing_rewards(self, feedback: Feedback, outcomes: Iterable[SessionOutcome]) -> None:
         """Give sessions without a reward the mean reward of their group, in verl's queue.
 
-        verl's own advantages and metrics know no missing rewards: one NaN would make all advantages of a
-        group NaN. With the mean of its group, the session's own advantage is 0, and the mean is what it was.
-        A group without any reward is thrown away; where verl cannot replace it, its rewards become 0, so that
-        it is trained on with advantages of 0.
+        One NaN would make all advantages of its group NaN. With the mean of the group, the session's own
+        advantage is 0, and the mean is what it was. A group without any reward is thrown away; where verl
+        cannot replace it, its rewards become 0, so that its advantages are 0.
         """
         mean_of = dict(zip(feedback.tickets.tolist(), feedback.means.tolist(), strict=True))
         means = {
@@ -398,22 +368,12 @@ class ReportingBuffer(Host):
             )
         ]
 
-    def _use_verdict(self, groups: FinishedGroups, verdict: Verdict) -> None:
-        """Keep what a verdict asks for: auxiliary samples, rejections and credit."""
-        if verdict.auxiliary_samples is not None:
-            self.auxiliary_samples.append(verdict.auxiliary_samples)
-        # without a gate only groups without any reward are not admitted: verl would train on their NaN
-        if self._replaces_groups:
-            self.rejected = {groups.names[row] for row in np.flatnonzero(~verdict.admitted)}
-        self._tag_credit(groups, verdict)
+    def _tag_credit(self, names: Sequence[str], verdict: Verdict) -> None:
+        """Tag outputs of sessions with their credit, or where verl credits with being without.
 
-    def _tag_credit(self, groups: FinishedGroups, verdict: Verdict) -> None:
-        """Tag outputs of sessions with what the update needs: the tags stay with them, in checkpoints too.
-
-        Every output has its credit where the curriculum credits; where verl does, the curriculum says which
-        outputs are without.
+        The tags stay with them, in checkpoints too.
         """
-        row_of = {name: row for row, name in enumerate(groups.names)}
+        row_of = {name: row for row, name in enumerate(names)}
         weights = verdict.weights.tolist()
         tags: dict[str, dict[str, Any]] = {}
         for key, tag in self.partitions["train"].items():

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from curro.core import registry
 from curro.core.admission import refuse_top_up
-from curro.core.configuration import read_signal
+from curro.core.configuration import BASES, SETTINGS, read_signal
 from curro.core.errors import ConfigError
 from curro.core.policy import PolicyUse
 from curro.core.selection import refuse_weights
 from curro.core.text import did_you_mean
 from curro.reward.resolve import part_names
+from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
 
 KEY = "curro"
 REWARD_MODULE = "curro.hosts.verl.reward"
-
-KINDS = ("selection", "advantage", "admission", "allocation")
 
 SCORED = "curro_scored"
 """In verl's `reward_extra_info`: 0 where a reward could not be computed, though verl has a number for it."""
@@ -40,24 +37,26 @@ FILL_ADVICE = {
 """What to do about a short batch, in verl's settings (`curro.rollout.fill.ADVICE`)."""
 
 
-@dataclass(frozen=True)
 class VerlSettings:
     """The settings under the key `curro` of verl's configuration.
 
+    The names of `Curriculum`'s arguments describe the curriculum, or `curriculum`, the text of
+    `--curriculum`, stands for some of them. An allocation's budget is the number of prompts that are fetched
+    together times `actor_rollout_ref.rollout.n`; a signal is a number of verl's `reward_extra_info`.
+
+    Args:
+        section: a mapping, or what OmegaConf has for one; None where there is no such section.
+
     Attributes:
-        selection, advantage, admission: as `Curriculum` takes them, a name or a dict.
-        allocation: as `Curriculum` takes it. Its budget is the number of prompts that are fetched together
-            times `actor_rollout_ref.rollout.n`.
-        reward_range, seed: as `Curriculum` takes them.
+        curriculum: what `Curriculum.from_config` takes, with the gate "everything" where none is named and
+            the selection leaves groups out.
+        selection, advantage, admission, allocation: the methods that it names, None where it names none.
         fill_limit: how many groups may end for a batch, in batches, before the run ends with an error.
-        keep_rollouts, keep_megabytes: how many rollouts of each group are written down to be read, and how
-            many megabytes they may take.
+        keep: how many rollouts of each group are written down to be read (`keep_rollouts`), and how many
+            megabytes they may take (`keep_megabytes`).
         owner_gpus: how many GPUs the owner of the curriculum has for PCL's value model, which runs on the CPU
             without one.
-        signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
-            number of verl's `reward_extra_info`. Where none is named and the reward is a weighted sum of
-            curro's, those parts of it that verify the answer (`Curriculum.default_signal`).
-        source_weights, source_floors: shares of the data's sources, as `Curriculum` takes them.
+        no_check: leave out the check of 200 rows with the reward before the run.
 
     Raises:
         ConfigError: no selection, a name or option that no method has, importance weights without an
@@ -65,60 +64,55 @@ class VerlSettings:
             below 1, a negative number of rollouts to keep.
     """
 
-    selection: str | dict[str, Any]
-    advantage: str | dict[str, Any] | None = None
-    admission: str | dict[str, Any] | None = None
-    allocation: str | dict[str, Any] | None = None
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    seed: int = 0
-    signal: str | list[str] | None = None
-    source_weights: str | dict[str, float] | None = None
-    source_floors: str | dict[str, float] | None = None
-    fill_limit: float = 10.0
-    keep_rollouts: int = 0
-    keep_megabytes: float = 1000.0
-    owner_gpus: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._check_selection()
-        self._check_admission()
-        self._check_allocation()
-        if isinstance(self.fill_limit, str) or not self.fill_limit >= 1:
-            raise ConfigError(f"{KEY}.fill_limit is a number of batches from 1, not {self.fill_limit!r}")
-        # both refuse what they cannot read
-        read_signal(self.signal)
-        KeepRollouts(self.keep_rollouts, self.keep_megabytes)
-
-    @cached_property
-    def _methods(self) -> dict[str, Any]:
-        """The methods that the settings name, by kind; there is always a selection."""
-        specs = {kind: getattr(self, kind) for kind in KINDS}
-        return {
-            kind: registry.build(kind, spec)
-            for kind, spec in specs.items()
-            if spec is not None or kind == "selection"
+    def __init__(self, section: Any) -> None:
+        if OmegaConf.is_config(section):
+            section = OmegaConf.to_container(section, resolve=True)
+        own: dict[str, Any] = {
+            "fill_limit": 10.0,
+            "keep_rollouts": 0,
+            "keep_megabytes": 1000.0,
+            "owner_gpus": 0.0,
+            "no_check": False,
         }
+        known = ["curriculum", *SETTINGS, *own]
+        expanded = registry.expand_curriculum(section if isinstance(section, Mapping) else {})
+        config = {name: value for name, value in expanded.items() if value is not None}
+        if "selection" not in config:
+            raise ConfigError(
+                f"the configuration names no method: add `+{KEY}.selection=prioritized-replay`, "
+                f"say; below {KEY} there may be {', '.join(known)}"
+            )
+        for name in config:
+            if name not in known:
+                meant = did_you_mean(str(name), known)
+                raise ConfigError(f"{KEY} has no setting {name!r}{meant}; there are: {', '.join(known)}")
+        own |= {name: config.pop(name) for name in own if name in config}
+        self.fill_limit, self.owner_gpus = FillSettings(own["fill_limit"]).limit, own["owner_gpus"]
+        self.no_check = own["no_check"]
+        self.keep = KeepRollouts(own["keep_rollouts"], own["keep_megabytes"])
+        read_signal(config.get("signal"))  # refuses what it cannot read
+        methods = {kind: registry.build(kind, config[kind]) for kind in BASES if kind in config}
+        self.selection, self.advantage = methods["selection"], methods.get("advantage")
+        self.admission, self.allocation = methods.get("admission"), methods.get("allocation")
+        if self.admission is None and self.selection.leaves_out == "groups":
+            config["admission"] = "everything"
+        self.has_gate = "admission" in config
+        self.curriculum = config | {"reward_range": tuple(config.get("reward_range", (0.0, 1.0)))}
+        self._check()
 
-    def _check_selection(self) -> None:
-        selection = self._methods["selection"]
+    def _check(self) -> None:
         if self.advantage is None:
             remedy = f", or {KEY}.advantage=group:divide_by_std=true"
-            refuse_weights(selection.has_weights, "verl", remedy)
-        if PolicyUse.WEIGHTS in selection.policy_use:
+            refuse_weights(self.selection.has_weights, "verl", remedy)
+        if PolicyUse.WEIGHTS in self.selection.policy_use:
             raise ConfigError(
                 "this selection reads the policy's weights (frontier's features `entropy` do), "
                 f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
                 "curro.hosts.trl"
             )
-
-    def _check_admission(self) -> None:
         if self.admission is not None:
-            refuse_top_up(self._methods["admission"].needs_top_up, "verl")
-
-    def _check_allocation(self) -> None:
-        if self.allocation is None or self.divides_budget:
-            return
-        if self._methods["selection"].leaves_out != "groups":
+            refuse_top_up(self.admission.needs_top_up, "verl")
+        if self.allocation is not None and not self.divides_budget and self.selection.leaves_out != "groups":
             raise ConfigError(
                 f"{KEY}.allocation gives fewer rollouts to prompts that only estimate a difficulty, and this "
                 "selection has none: leave the allocation out, or choose adcl"
@@ -127,94 +121,15 @@ class VerlSettings:
     @property
     def divides_budget(self) -> bool:
         """Whether an allocation divides a budget, so that groups have different sizes."""
-        return self.allocation is not None and self._methods["allocation"].needs_budget
-
-    def check_budget(self, prompts: int, rollouts: int) -> None:
-        """Refuse an allocation that cannot divide so many rollouts between so many prompts, each with some.
-
-        verl waits for as many groups as it has asked for.
-        """
-        if not self.divides_budget:
-            return
-        rule = self._methods["allocation"]
-        rule.check(prompts, rollouts)
-        if getattr(rule, "least", 1) < 1:
-            raise ConfigError(
-                f"verl waits for a group of each prompt, and {KEY}.allocation may give a prompt no rollouts: "
-                "set its option `least` to 1 or more"
-            )
-
-    @property
-    def asks_policy(self) -> bool:
-        """Whether the selection asks the policy."""
-        return bool(self._methods["selection"].policy_use)
-
-    @property
-    def trains_policy(self) -> bool:
-        """Whether the selection trains the policy on auxiliary samples."""
-        return PolicyUse.TRAINED in self._methods["selection"].policy_use
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether the selection repeats prompts."""
-        return self._methods["selection"].repeats
-
-    @property
-    def gate(self) -> str | dict[str, Any] | None:
-        """The admission; "everything" where none is named and the selection leaves groups out."""
-        replaces = self._methods["selection"].leaves_out == "groups"
-        return "everything" if self.admission is None and replaces else self.admission
-
-    @property
-    def trained_rollouts(self) -> int | None:
-        """The rollouts of a prompt that is trained on, by an allocation that divides no budget."""
-        if self.allocation is None or self.divides_budget:
-            return None
-        return self._methods["allocation"].first
+        return self.allocation is not None and self.allocation.needs_budget
 
     @property
     def named(self) -> tuple[str, ...]:
         """The numbers of `reward_extra_info` that the gate (its option `reward`) and the signal read."""
-        part = getattr(self._methods.get("admission"), "reward", None)
-        parts_of_gate = [] if part is None else [part]
-        return tuple(dict.fromkeys([*parts_of_gate, *read_signal(self.signal)]))
-
-    @property
-    def keep(self) -> KeepRollouts:
-        """`keep_rollouts` and `keep_megabytes` together."""
-        return KeepRollouts(self.keep_rollouts, self.keep_megabytes)
-
-    @classmethod
-    def read(cls, section: Any, where: str = KEY) -> VerlSettings:
-        """The settings of a section of the configuration.
-
-        Args:
-            section: a mapping, or what OmegaConf has for one; None where there is no such section. In place
-                of selection, admission and advantage it may have `curriculum`, the text of `--curriculum`.
-            where: the key of the section, for messages.
-        """
-        known = ["curriculum", *(item.name for item in fields(cls))]
-        if OmegaConf.is_config(section):
-            section = OmegaConf.to_container(section, resolve=True)
-        if not isinstance(section, Mapping) or not {"selection", "curriculum"} & section.keys():
-            raise ConfigError(
-                f"the configuration names no method: add `+{where}.selection=prioritized-replay`, "
-                f"say; below {where} there may be {', '.join(known)}"
-            )
-        section = registry.expand_curriculum(section)
-        for name in section:
-            if name not in known:
-                meant = did_you_mean(str(name), known)
-                raise ConfigError(f"{where} has no setting {name!r}{meant}; there are: {', '.join(known)}")
-        return cls(**section)
-
-    @property
-    def curriculum(self) -> dict[str, Any]:
-        """What `Curriculum.from_config` takes."""
-        specs = {kind: getattr(self, kind) for kind in KINDS} | {"admission": self.gate}
-        chosen = {kind: spec for kind, spec in specs.items() if spec is not None}
-        plain = {name: getattr(self, name) for name in registry.PLAIN if getattr(self, name) is not None}
-        return chosen | plain | {"reward_range": tuple(self.reward_range), "seed": self.seed}
+        part = getattr(self.admission, "reward", None)
+        return tuple(
+            dict.fromkeys([*([] if part is None else [part]), *read_signal(self.curriculum.get("signal"))])
+        )
 
 
 def reward_parts(config: Any) -> list[str]:
@@ -249,7 +164,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             "curriculum: leave it out",
         ),
         (
-            settings.gate is not None and filters is not None and filters.get("enable", False),
+            settings.has_gate and filters is not None and filters.get("enable", False),
             "algorithm.filter_groups and curro.admission both decide what is trained on: leave "
             "algorithm.filter_groups.enable out; curro.admission=signal is the same filter",
         ),
@@ -268,21 +183,26 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             "skip.rollout_tq replays rollouts of prompts that the curriculum did not choose: leave it out",
         ),
     ]
-    size = config.actor_rollout_ref.rollout.n
-    settings.check_budget(data.train_batch_size, data.train_batch_size * size)
-    if settings.divides_budget:
+    size, rule = config.actor_rollout_ref.rollout.n, settings.allocation
+    if rule is not None and rule.needs_budget:
+        rule.check(data.train_batch_size, data.train_batch_size * size)
         conflicts += [
+            (
+                getattr(rule, "least", 1) < 1,
+                f"verl waits for a group of each prompt, and {KEY}.allocation may give a prompt no rollouts: "
+                "set its option `least` to 1 or more",
+            ),
             (
                 _has_critic(config),
                 "a critic's mini-batches have a fixed number of rollouts, and curro.allocation makes groups "
                 "of different sizes: set algorithm.adv_estimator=grpo, and leave critic.enable out",
-            )
+            ),
         ]
-    if settings.trained_rollouts is not None:
+    elif rule is not None:
         conflicts += [
             (
-                settings.trained_rollouts != size,
-                f"curro.allocation gives prompts that are trained on {settings.trained_rollouts} rollouts, "
+                rule.first != size,
+                f"curro.allocation gives prompts that are trained on {rule.first} rollouts, "
                 f"and actor_rollout_ref.rollout.n is {size}: set the allocation's option train={size}",
             )
         ]
@@ -299,7 +219,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
                 "actor_rollout_ref.actor.use_kl_loss=True where a KL term is wanted",
             ),
         ]
-    if settings.trains_policy:
+    if PolicyUse.TRAINED in settings.selection.policy_use:
         conflicts += _auxiliary_conflicts(config)
     for is_set, message in conflicts:
         if is_set:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import transfer_queue as tq
 from omegaconf import open_dict
@@ -34,7 +34,6 @@ from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_own
 from curro.hosts.verl.policy import Serving, VerlRows
 from curro.hosts.verl.replay import (
     PROMPT,
-    NamedReward,
     ReportingBuffer,
     ReportingReplayBuffer,
     ReportingReplayBufferAsync,
@@ -43,6 +42,7 @@ from curro.hosts.verl.replay import (
     ticket_of,
     uid_of,
 )
+from curro.hosts.verl.reward import check_rows
 from curro.hosts.verl.settings import (
     FILL_ADVICE,
     VerlSettings,
@@ -51,6 +51,7 @@ from curro.hosts.verl.settings import (
     reward_parts,
 )
 from curro.rollout.evaluation_results import held_out_scores
+from curro.rollout.fill import Port
 from curro.rollout.polled_fill import PolledFill
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class DrawnRows(Sampler[int]):
     """A sampler without end that yields the rows of the latest draw, in its order.
 
     Args:
-        size: the number of rows of the data set.
+        size: of the data set.
     """
 
     def __init__(self, size: int) -> None:
@@ -144,11 +145,10 @@ class CurriculumTrainer(Host):
     _resized: tuple[int, float] | None = None
 
     def __init__(self, config: Any) -> None:
-        self.settings = VerlSettings.read(config.get("curro", None))
+        self.settings = VerlSettings(config.get("curro", None))
         refuse_conflicts(config, self.settings)
-        self.reward_parts = reward_parts(config)
         config.trainer.v1.trainer_mode = self.mode
-        if self.settings.gate is not None:
+        if self.settings.has_gate:
             # verl then fetches prompts one by one and replaces every failed group, and so the rejected ones
             # too
             config.trainer.v1.sampler.sync_refill_failed_groups = True
@@ -165,8 +165,8 @@ class CurriculumTrainer(Host):
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
-        may_repeat = self.settings.may_repeat
-        size = len(self.train_dataset)
+        settings, size = self.settings, len(self.train_dataset)
+        may_repeat = settings.selection.repeats
         if not may_repeat:
             refuse_large_batch(self.config, self.mode, size)
         self.prompt_rows = DrawnRows(size)
@@ -179,27 +179,29 @@ class CurriculumTrainer(Host):
             sampler=self.prompt_rows,
         )
         rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
-        folder = Path(self.config.trainer.default_local_dir)
-        keep = self.settings.keep
-        model = self.config.actor_rollout_ref.model.path if self.settings.asks_policy else None
-        self.owner = start_owner(self.config.curro_owner, self.settings.owner_gpus)
-        signal = self.owner.build(self.settings.curriculum, rows, folder, keep, model, self.reward_parts)
-        if self.settings.signal is None and signal:
+        if not settings.no_check:
+            check_rows(self.config, rows.rows, logging.getLogger(__name__).warning)
+        folder = Path(self.config.trainer.default_local_dir).absolute()
+        model = self.config.actor_rollout_ref.model.path if settings.selection.policy_use else None
+        self.owner = start_owner(self.config.curro_owner, settings.owner_gpus)
+        signal = self.owner.build(
+            settings.curriculum, rows, folder, settings.keep, model, reward_parts(self.config)
+        )
+        if signal and "signal" not in settings.curriculum:
             logging.getLogger(__name__).warning(describe_signal(signal))
-        if keep.per_group:
+        if settings.keep.per_group:
             self.replay_buffer.decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=True)
         self.replay_buffer.owner = self.owner
-        limit = largest_reward(self.settings.reward_range)
-        named = dict.fromkeys([*self.settings.named, *signal])
-        self.replay_buffer.named = tuple(NamedReward(name, limit) for name in named)
+        self.replay_buffer.largest = largest_reward(settings.curriculum["reward_range"])
+        self.replay_buffer.named = tuple(dict.fromkeys([*settings.named, *signal]))
         self.fill = PolledFill(
-            self.owner, self.settings.fill_limit, size=size, may_repeat=may_repeat, advice=FILL_ADVICE
+            cast(Port, self.owner), settings.fill_limit, size=size, may_repeat=may_repeat, advice=FILL_ADVICE
         )
         self.replay_buffer.fill = self.fill
 
     def on_init_end(self) -> None:
         super().on_init_end()
-        if self.settings.asks_policy:
+        if self.settings.selection.policy_use:
             client = self.get_llm_client()
             self.owner.serve(Serving.of(client, self.tokenizer, self.config))
             # the workers' loss has to add that of the auxiliary samples
@@ -246,7 +248,7 @@ class CurriculumTrainer(Host):
         finally:
             self.fill.end()
         curriculum = self.owner.metrics()
-        fill = {} if self.settings.gate is None else self.fill.metrics()
+        fill = self.fill.metrics() if self.settings.has_gate else {}
         metrics.update({f"curriculum/{name}": value for name, value in curriculum.items()} | fill)
         self.owner.write_step(self.global_steps, curriculum | fill)
         return batch
@@ -256,18 +258,19 @@ class CurriculumTrainer(Host):
     def _validate(self) -> dict[str, float]:
         begun = time.perf_counter()
         metrics = super()._validate()
-        scores = held_out_scores(self._held_out, self.settings.reward_range, self._held_out_signal)
+        scores = held_out_scores(
+            self._held_out, self.settings.curriculum["reward_range"], self._held_out_signal
+        )
         self.owner.write_evaluation(self.global_steps, scores, time.perf_counter() - begun)
         return metrics
 
     def _val_metrics_update(self, sources: Any, uids: Any, infos: Any, *rest: Any, **options: Any) -> Any:
         expected = options.get("expected_acc_counts")
         self._held_out = held_out_rewards(uids, infos["reward"], expected)
-        parts = self.owner.signal()
-        numbers = [number for number in self.replay_buffer.named if number.name in parts]
-        self._held_out_signal = (
-            held_out_rewards(uids, held_out_signal(sources, infos, numbers), expected) if numbers else None
-        )
+        self._held_out_signal = None
+        if parts := self.owner.signal():
+            signal = held_out_signal(sources, infos, parts, self.replay_buffer.largest)
+            self._held_out_signal = held_out_rewards(uids, signal, expected)
         return super()._val_metrics_update(sources, uids, infos, *rest, **options)
 
     # ------------------------------ which credit ------------------------------
@@ -353,6 +356,11 @@ class CurriculumTrainer(Host):
         groups = self._queued_groups()
         kept = self.replay_buffer.resume(groups.items())
         ledger = self.owner.load(Path(folder).absolute() / FILE, kept=kept, step=self.global_steps)
+        if lost := ledger.pop("lost"):
+            logging.getLogger(__name__).warning(
+                f"{lost} prompts were in flight when the checkpoint of step {self.global_steps} was saved, "
+                "and their rollouts are lost: nothing is learned from them, and they may be drawn again"
+            )
         observed = {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
         estimates = Path(folder) / ESTIMATES
         marked = json.loads(estimates.read_text(encoding="utf-8")) if estimates.exists() else []
@@ -384,7 +392,7 @@ class CurriculumTrainerColocateAsync(CurriculumTrainer, PPOTrainerColocateAsync)
 class CurriculumTrainerSeparateAsync(CurriculumTrainer, PPOTrainerSeparateAsync):
     """verl's mode "separate_async" with a curriculum: `trainer.v1.trainer_mode=curro_separate_async`.
 
-    A step is `parameter_sync_step` updates on a part of its batch each; the fill is of the whole batch.
+    A step is `parameter_sync_step` updates on a part of its batch each; the fill covers the whole batch.
     """
 
     mode = "separate_async"

@@ -31,8 +31,6 @@ class ChainSum(Family):
     """
 
     name = "chain_sum"
-    describe = "reasoning-gym's chain_sum: up to 16 one-digit numbers added and subtracted"
-    sizes = range(2, 17)
     recipe = Recipe(
         learning_rate=3e-4,
         chosen_by="uniform sampling, 9,600 rollouts, one seed each: 3e-4 from .10 to .20, 1e-4 to .17",
@@ -50,12 +48,6 @@ class ChainSum(Family):
                 row = self._with(row, rng.choice(easy()))
             if has_two_digits(row["metadata"]["expression"]):
                 return row
-
-    def draw_size(self, rng: random.Random, size: int) -> Problem:
-        settings = SETTINGS["hard"] | {"min_terms": size, "max_terms": size}
-        while not has_two_digits((row := self._entry(rng, settings))["metadata"]["expression"]):
-            pass
-        return row
 
     def _entry(self, rng: random.Random, settings: dict[str, int]) -> Problem:
         # the data set seeds its problem i with seed + i, so its size is no bound

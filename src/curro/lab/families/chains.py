@@ -23,7 +23,6 @@ class Chains(Family):
     """`3afc=`: look 3 up in map a, the result in f, that result in c; write every digit on the way."""
 
     name = "chains"
-    describe = "chains of look-ups: 16 letters, each a fixed map on the digits, 1 to 14 in a row"
     recipe = Recipe(
         learning_rate=3e-4,
         chosen_by="uniform sampling, one seed: 3e-4; others untried",
@@ -31,14 +30,11 @@ class Chains(Family):
     )
     warm = Warm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 600, "test": 150}
-    sizes = range(1, LENGTHS["hard"][1] + 1)
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
         if kind == "easy":
             return self._chain(rng, rng.choice(_easy()))
-        return self.draw_size(rng, rng.randint(*LENGTHS[kind]))
-
-    def draw_size(self, rng: random.Random, size: int) -> Problem:
+        size = rng.randint(*LENGTHS[kind])
         return self._chain(rng, "".join(rng.choice(LETTERS) for _ in range(size)))
 
     def _chain(self, rng: random.Random, letters: str) -> Problem:
@@ -68,7 +64,6 @@ class ChainsJudge(Chains, JudgingFamily):
     """The problems of `chains`; a chain is right as often as all of its letters are."""
 
     name = "chains_judge"
-    describe = "chains, with a warm model that predicts the variance of its rewards, for METIS"
     warm = JudgeWarm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3, judgments=32)
 
     def reliability(self, row: Problem) -> float:
@@ -76,15 +71,12 @@ class ChainsJudge(Chains, JudgingFamily):
 
 
 class ChainsCalibrated(ChainsJudge):
-    """The problems of `chains_judge`; judgments are of learners of five skills, with 0 to 9 exemplars.
+    """The problems of `chains_judge`; judgments rate learners of five skills, with 0 to 9 exemplars.
 
     A judgment without exemplars can only say what is so in the mean over the skills.
     """
 
     name = "chains_calibrated"
-    describe = (
-        "chains, with a warm model that predicts the variance of its rewards from up to 9 recent results"
-    )
     warm = JudgeWarm(
         width=64,
         layers=2,
@@ -106,7 +98,6 @@ class ChainsShare(Chains):
     """
 
     name = "chains_share"
-    describe = "chains, rewarded by the share of right digits: a reward between 0 and 1"
     checkpoint = "chains"
 
     def score(self, completion: str, row: Problem) -> float:

@@ -35,7 +35,7 @@ class Lock:
 
     A turn takes the dial from digit d to MAPS[letter][d], where `letter` is the one it shows. A wrong turn
     is not told: the dial stands where it was turned to, and the letter it then shows is another. The lock
-    is open after as many turns as it has letters, if all were right. What is no turn ends the episode.
+    is open after as many turns as it has letters, if all were right. Any other text ends the episode.
     """
 
     def __init__(self, dial: int, letter: str, panels: list[str]) -> None:
@@ -68,7 +68,6 @@ class Locks(EpisodeFamily):
     """
 
     name = "locks"
-    describe = "combination locks: 2 to 6 turns of a dial, each by the letter that the turn before showed"
     turns = LONGEST
     turn_tokens = 4
     recipe = Recipe(
@@ -81,14 +80,11 @@ class Locks(EpisodeFamily):
     )
     warm = Warm(width=64, layers=2, steps=700, batch=64, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 1000, "test": 250}
-    sizes = range(SHORTEST, LONGEST + 1)
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
         if kind == "easy":
             return self._lock(rng, rng.choice(rng.choice(_easy())))
-        return self.draw_size(rng, rng.randint(SHORTEST, 3 if kind == "short" else LONGEST))
-
-    def draw_size(self, rng: random.Random, size: int) -> Problem:
+        size = rng.randint(SHORTEST, 3 if kind == "short" else LONGEST)
         return self._lock(rng, "".join(rng.choice(LETTERS) for _ in range(size)))
 
     def _lock(self, rng: random.Random, path: str) -> Problem:

@@ -39,7 +39,6 @@ class SpellBackward(Family):
     """
 
     name = "spell_backward"
-    describe = "reasoning-gym's spell_backward: words of 3 to 8 letters, three in four out of reach"
     recipe = Recipe(
         learning_rate=3e-4,
         chosen_by="uniform sampling, 4 prompts a step, 12,800 rollouts: 1e-4 to .16, 3e-4 to .22; two seeds",
@@ -50,7 +49,6 @@ class SpellBackward(Family):
     warm = Warm(width=64, layers=2, steps=1000, batch=128, learning_rate=3e-3)
     difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy", "solvable")
     easy_problems: ClassVar[dict[str, int]] = {"train": 950, "test": 200}
-    sizes = range(LENGTHS["hard"][0], LENGTHS["hard"][1] + 1)
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
         lengths = LENGTHS["short" if kind == "short" else "hard"]
@@ -58,10 +56,11 @@ class SpellBackward(Family):
         entry = data_set[rng.randrange(2**40)]
         while kind in ("short", "solvable") and set(UNKNOWN) & set(entry["answer"]):
             entry = data_set[rng.randrange(2**40)]
-        return _problem(entry)
-
-    def draw_size(self, rng: random.Random, size: int) -> Problem:
-        return _problem(_data_set(size, size)[rng.randrange(2**40)])
+        return {
+            "prompt": entry["question"] + "\n",
+            "answer": entry["answer"],
+            "metadata": {"source_dataset": "spell_backward"},
+        }
 
     def worked(self, row: Problem, rng: random.Random | None = None) -> str:
         if rng is None:
@@ -74,14 +73,6 @@ class SpellBackward(Family):
     def score(self, completion: str, row: Problem) -> float:
         scored = _data_set(*LENGTHS["hard"]).score_answer(completion.strip(), {"answer": row["answer"]})
         return float(scored == 1.0)
-
-
-def _problem(entry: dict[str, Any]) -> Problem:
-    return {
-        "prompt": entry["question"] + "\n",
-        "answer": entry["answer"],
-        "metadata": {"source_dataset": "spell_backward"},
-    }
 
 
 @cache

@@ -41,7 +41,7 @@ class Smoothed(Advantage):
     else all its rollouts are pushed up, or down, together.
 
     Groups of other sizes count by their rollouts: with n of them after visits of n' on the same average, a
-    is alpha n / (alpha n + (1 - alpha) n'), which is alpha where sizes are equal. So M and S are those of the
+    is alpha n / (alpha n + (1 - alpha) n'), which is alpha if sizes are equal. So M and S are as if from the
     rollouts put together, and a group of 3 moves them less than one of 90.
 
     M, S and n' are the prompt table's columns `ers_mean`, `ers_variance` and `ers_size`. Groups are taken in
@@ -79,12 +79,11 @@ class Smoothed(Advantage):
 
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
-        columns = [("ers_mean", np.float64, np.nan), ("ers_size", np.float64, 0)]
+        self.mean_N = table.add("ers_mean", np.float64, np.nan)
+        self.size_N = table.add("ers_size", np.float64, 0)
+        self.variance_N = self.mean_N
         if self.variance is not None:
-            columns.append(("ers_variance", np.float64, np.nan))
-        table.add_together(*columns)
-        self.mean_N, self.size_N = table["ers_mean"], table["ers_size"]
-        self.variance_N = self.mean_N if self.variance is None else table["ers_variance"]
+            self.variance_N = table.add("ers_variance", np.float64, np.nan)
 
     def __call__(self, groups: Groups) -> np.ndarray:
         advantages_PG = np.zeros(groups.rewards.shape)
@@ -118,7 +117,7 @@ def smooth(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Take groups into the statistics of their prompts, and credit their rollouts by (6).
 
-    `visits` is of each group, 1 at its prompt's first; groups without a scored reward are passed over. An
+    `visits` counts from 1 at a prompt's first group; groups without a scored reward are passed over. An
     `alpha` of 0 is 1 / visits. `kind` is one of the three above; `uses_current` puts S_t in place of S_{t-1}.
     `means`, `variances` and `sizes` are columns of the prompt table; `advantages` are 0 at first.
     """

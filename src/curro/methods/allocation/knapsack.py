@@ -1,4 +1,4 @@
-"""Knapsack: rollouts go where they are most likely to make a gradient that teaches something new."""
+"""Knapsack: rollouts go to the prompts most likely to make a gradient that teaches something new."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from curro.core.allocation import Allocation
+from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
@@ -62,18 +63,10 @@ class Knapsack(Allocation):
 
     def divide(self, successes: np.ndarray, failures: np.ndarray, budget: int) -> np.ndarray:
         """The division (P,) that is best where success rates have these Beta distributions, (P,) each."""
-        import curro.methods.allocation.kernels as kernels
-
-        prompts = len(successes)
-        highest = min(self.most, budget - self.least * (prompts - 1))
-        width = min(highest, self.least + 4 * max(budget // prompts, 8))
-        while True:
-            value_PN = np.empty((prompts, width + 1))
-            kernels.both_outcomes(successes, failures, value_PN)
-            rollouts_P, sure = kernels.solve(value_PN, self.least, budget)
-            if sure or width == highest:
-                return rollouts_P
-            width = min(highest, 2 * width)
+        highest = min(self.most, budget - self.least * (len(successes) - 1))
+        value_PN = np.empty((len(successes), highest + 1))
+        both_outcomes(successes, failures, value_PN)
+        return solve(value_PN, self.least, budget)
 
     def observe(self, outcome: Groups) -> None:
         if self.own is not None:
@@ -85,3 +78,45 @@ class Knapsack(Allocation):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.own is not None:
             self.own.load_state_dict(state)
+
+
+@kernel
+def both_outcomes(a_P, b_P, value_PN):  # type: ignore[no-untyped-def]
+    """E[(1 - p^N - (1-p)^N) p (1-p)^2] under Beta(a, b) for N = 0, 1, ...; 0 for N = 0."""
+    for i in range(a_P.size):
+        a, b = a_P[i], b_P[i]
+        total = a + b
+        worth = a * b * (b + 1) / (total * (total + 1) * (total + 2))
+        all_right, all_wrong = worth, worth
+        value_PN[i, 0] = 0.0
+        for n in range(1, value_PN.shape[1]):
+            # E[p^(n+1) (1-p)^2] and E[p (1-p)^(n+2)] from those of n - 1
+            scale = 1.0 / (total + n + 2)
+            all_right *= (a + n) * scale
+            all_wrong *= (b + n + 1) * scale
+            value_PN[i, n] = worth - all_right - all_wrong
+
+
+@kernel
+def solve(value_PN, least, budget):  # type: ignore[no-untyped-def]
+    """The N (P,) from `least` that sum to `budget` and have the highest total value, int64.
+
+    Dynamic programming, because values are not concave: a first rollout alone has no gradient. Row i of
+    `chosen` has the N of prompt i in the best division of every smaller budget among the prompts up to i.
+    """
+    count, most = value_PN.shape[0], value_PN.shape[1] - 1
+    chosen = np.zeros((count, budget + 1), np.int32)
+    best = np.full(budget + 1, -np.inf)
+    best[0] = 0.0
+    for i in range(count):
+        before, best = best, np.full(budget + 1, -np.inf)
+        for spent in range(least * (i + 1), min(budget, most * (i + 1)) + 1):
+            for n in range(least, min(most, spent) + 1):
+                total = before[spent - n] + value_PN[i, n]
+                if total > best[spent]:
+                    best[spent], chosen[i, spent] = total, n
+    rollouts_P = np.empty(count, np.int64)
+    for i in range(count - 1, -1, -1):
+        rollouts_P[i] = chosen[i, budget]
+        budget -= rollouts_P[i]
+    return rollouts_P

@@ -13,7 +13,7 @@ class Probe(Allocation):
     """Gives each prompt a few rollouts, and the rest of the batch's budget to groups whose rewards differ.
 
     The groups of a batch are looked at together, when each has its first rollouts. Those whose rewards differ
-    share what is left of the budget equally, up to `most` rollouts each; the others end. What nobody may take
+    share what is left of the budget equally, up to `most` rollouts each; the others end. The rest
     is left over.
 
     Groups go on because they differ, which biases their means towards one half; docs/allocation.md says what

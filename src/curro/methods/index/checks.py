@@ -5,21 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curro.core.compiled import kernel
-
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MAX_SIZE = 2**31 - 64
 """Slots are kept as int32."""
 
 
-@kernel
-def _first_outside(values, low, high):  # type: ignore[no-untyped-def]
-    """Position of the first value not in [low, high], NaN included; -1 where there is none."""
-    for a in range(values.size):
-        if not (low <= values[a] <= high):
-            return a
-    return -1
+def _first_outside(values: NDArray[Any], low: float, high: float) -> int:
+    """Position of the first value not in [low, high], NaN included; -1 if there is none."""
+    outside = ~((values >= low) & (values <= high))
+    return int(outside.argmax()) if outside.any() else -1
 
 
 def check_size(size: int) -> int:
@@ -28,29 +23,23 @@ def check_size(size: int) -> int:
     return int(size)
 
 
-def flat_ids(ids: ArrayLike) -> Ids:
-    """`ids` as a flat int64 array."""
-    flat = np.ascontiguousarray(ids)
-    if flat.dtype != np.int64:
-        if flat.dtype.kind not in "iu" and flat.size:
-            raise TypeError(f"ids must be integers, not {flat.dtype}")
-        flat = flat.astype(np.int64)
-    if flat.ndim != 1:
-        raise ValueError(f"ids must be one-dimensional, not of shape {flat.shape}")
-    return flat
-
-
 def check_ids(ids: ArrayLike, size: int) -> Ids:
     """`ids` as a flat int64 array, each in 0..size-1."""
-    flat = flat_ids(ids)
+    flat = np.ascontiguousarray(ids)
+    if flat.dtype.kind not in "iu" and flat.size:
+        raise TypeError(f"ids must be integers, not {flat.dtype}")
+    if flat.ndim != 1:
+        raise ValueError(f"ids must be one-dimensional, not of shape {flat.shape}")
     bad = _first_outside(flat, 0, size - 1)
     if bad >= 0:
         raise IndexError(f"id {flat[bad]} is outside 0..{size - 1}")
-    return flat
+    return flat.astype(np.int64, copy=False)
 
 
-def flat_values(values: ArrayLike, ids: Ids | None, quantity: str) -> Floats:
-    """`values` as a flat float64 array, one for each id; a single number serves all."""
+def check_values(
+    values: ArrayLike, ids: Ids | None, low: float, high: float, quantity: str, rule: str
+) -> Floats:
+    """`values` as a flat float64 array, each in [low, high]; one for each id, or a number that serves all."""
     flat = np.ascontiguousarray(values, dtype=np.float64)
     if ids is not None:
         if flat.shape != ids.shape and np.ndim(values) == 0:
@@ -59,14 +48,6 @@ def flat_values(values: ArrayLike, ids: Ids | None, quantity: str) -> Floats:
             raise ValueError(f"{ids.size} ids but {quantity} of shape {flat.shape}")
     elif flat.ndim != 1:
         raise ValueError(f"{quantity} must be one-dimensional, not of shape {flat.shape}")
-    return flat
-
-
-def check_values(
-    values: ArrayLike, ids: Ids | None, low: float, high: float, quantity: str, rule: str
-) -> Floats:
-    """As `flat_values`, each in [low, high]."""
-    flat = flat_values(values, ids, quantity)
     bad = _first_outside(flat, low, high)
     if bad >= 0:
         raise ValueError(f"{quantity} of id {bad if ids is None else ids[bad]} is {flat[bad]}; {rule}")
@@ -82,17 +63,7 @@ def check_uniforms(uniforms: ArrayLike) -> Floats:
     return flat
 
 
-def check_state(state: dict[str, Any], kind: str, size: int) -> None:
-    """Refuse a state of another structure or another size."""
-    if state.get("kind") != kind:
-        raise ValueError(f"this is the state of {state.get('kind')!r}, not of {kind}")
+def check_state(state: dict[str, Any], size: int) -> None:
+    """Refuse a state of another size."""
     if state["size"] != size:
-        raise ValueError(f"the state is of {state['size']} ids, this {kind} is of {size}")
-
-
-def on_a_cache_line(count: int, dtype: type) -> NDArray[Any]:
-    """`count` zeros that begin on a 64-byte boundary; memory is taken as it is first written."""
-    width = np.dtype(dtype).itemsize
-    raw = np.zeros(count * width + 64, dtype=np.uint8)
-    skip = -raw.ctypes.data % 64
-    return raw[skip : skip + count * width].view(dtype)
+        raise ValueError(f"the state is of {state['size']} ids, this index is of {size}")

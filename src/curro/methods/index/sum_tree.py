@@ -14,9 +14,6 @@ from curro.methods.index.checks import (
     check_state,
     check_uniforms,
     check_values,
-    flat_ids,
-    flat_values,
-    on_a_cache_line,
 )
 
 
@@ -35,9 +32,8 @@ class SumTree:
             if width <= 8:
                 break
             width = (width + 7) // 8
-        self._start = np.array(starts, dtype=np.int64)
-        self._tree: Floats = on_a_cache_line(starts[-1] + 1, np.float64)
-        self._positive = 0
+        self._start = np.array(starts, np.int64)
+        self._tree: Floats = np.zeros(starts[-1] + 1)
         self._largest = float(np.finfo(np.float64).max) / (2 * self.size)
         self._rule = (
             f"a weight is a finite number >= 0, here at most {self._largest:.3g} so that sums are finite"
@@ -46,44 +42,35 @@ class SumTree:
     @classmethod
     def from_array(cls, weights: ArrayLike) -> "SumTree":
         """A tree in which id i has weights[i], in O(size)."""
-        flat = np.asarray(weights, dtype=np.float64)
+        flat = np.asarray(weights, np.float64)
         tree = cls(flat.size)
         tree._fill(flat)
         return tree
 
     def update(self, ids: ArrayLike, weights: ArrayLike) -> None:
-        """Set the weight of each id. Of an id that is repeated the last one counts.
+        """Set the weight of each id. The last of repeated ids counts.
 
         `weights` is one finite number >= 0 for each id, or one for all. NaN, infinities and negative
         weights are refused with a ValueError that names the id, and nothing changes.
         """
-        at = flat_ids(ids)
-        weight_P = flat_values(weights, at, "weight")
-        node = np.empty(at.size, dtype=np.int64)
-        positive = kernels.update(
-            self._tree, self._start, self.size, self._largest, self._positive, at, weight_P, node
-        )
-        if positive < 0:
-            check_ids(at, self.size)
-            check_values(weight_P, at, 0.0, self._largest, "weight", self._rule)
-        self._positive = int(positive)
+        at = check_ids(ids, self.size)
+        self._tree[at] = check_values(weights, at, 0.0, self._largest, "weight", self._rule)
+        kernels.sum_above(self._tree, self._start, at.copy())
 
     def sample(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
         """One id for each number in [0, 1), with replacement; returns (ids, probabilities).
 
         A probability is weight / total. An id of weight 0 never comes. ValueError where the total is 0.
         """
-        uniforms_P = np.ascontiguousarray(uniforms, dtype=np.float64)
-        uniforms_P = uniforms_P if uniforms_P.ndim == 1 else uniforms_P.reshape(-1)
-        if not self._positive:
+        uniforms_P = check_uniforms(uniforms)
+        if not self.total > 0:
             raise ValueError("nothing to sample: every weight is 0")
-        ids, probabilities = np.empty(uniforms_P.size, dtype=np.int64), np.empty(uniforms_P.size)
-        if not kernels.sample(self._tree, self._start, uniforms_P, ids, probabilities):
-            check_uniforms(uniforms_P)
-        return ids, probabilities
+        ids = np.empty(uniforms_P.size, np.int64)
+        kernels.sample(self._tree, self._start, uniforms_P * self.total, ids)
+        return ids, self._tree[ids] / self.total
 
     def sample_free(
-        self, uniforms: ArrayLike, again: ArrayLike, taken: NDArray[np.bool_], taken_ids: ArrayLike
+        self, uniforms: ArrayLike, again: ArrayLike, taken: NDArray[np.bool_], taken_ids: Ids
     ) -> tuple[Ids, Floats]:
         """As `sample`, but distinct ids that are not taken; returns (ids, probabilities).
 
@@ -93,33 +80,29 @@ class SumTree:
 
         A probability is weight / total as the call began. ValueError where the total is 0.
         """
-        uniforms_P, redraws_P, taken_P = check_uniforms(uniforms), check_uniforms(again), flat_ids(taken_ids)
-        if not self._positive:
-            raise ValueError("nothing to sample: every weight is 0")
-        ids, probabilities = np.empty(uniforms_P.size, dtype=np.int64), np.empty(uniforms_P.size)
-        kernels.sample(self._tree, self._start, uniforms_P, ids, probabilities)
-        if not kernels.are_free(taken, ids):
-            node, held = (
-                np.empty(uniforms_P.size + taken_P.size, np.int64),
-                np.empty(uniforms_P.size + taken_P.size),
-            )
-            kernels.draw_anew(
-                self._tree, self._start, taken, taken_P, redraws_P, ids, probabilities, node, held
-            )
-        return ids, probabilities
+        ids, probabilities = self.sample(uniforms)
+        redraws_P, total = check_uniforms(again), self.total
+        drawn: set[int] = set()
+        removed: list[tuple[Ids, Floats]] = []
+        settled = -1
+        for a in range(ids.size):
+            if taken[ids[a]] or int(ids[a]) in drawn:
+                if settled < 0:
+                    removed.append(self._remove(taken_ids))
+                    settled = 0
+                removed.append(self._remove(ids[settled:a].copy()))
+                settled = a
+                ids[a : a + 1] = self.sample(redraws_P[a : a + 1])[0]
+            drawn.add(int(ids[a]))
+        for gone, weights in removed:
+            self.update(gone, weights)
+        return ids, self._tree[ids] / total if removed else probabilities
 
-    def sample_distinct(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
-        """Successive proportional draws without replacement; returns (ids, probabilities).
-
-        At most as many ids as have a positive weight, in the order drawn; the tree does not change. A
-        probability is the weight over the total at the start of the call.
-        """
-        uniforms_P = check_uniforms(uniforms)[: self._positive]
-        ids, node = np.empty((2, uniforms_P.size), dtype=np.int64)
-        weights, mass = np.empty((2, uniforms_P.size))
-        if uniforms_P.size:
-            kernels.sample_distinct(self._tree, self._start, uniforms_P, ids, weights, node, mass)
-        return ids, weights / self.total
+    def _remove(self, ids: Ids) -> tuple[Ids, Floats]:
+        """Set weights to 0; returns the ids and the weights that they had."""
+        weights = self._tree[ids]
+        self.update(ids, 0.0)
+        return ids, weights
 
     @property
     def total(self) -> float:
@@ -132,14 +115,13 @@ class SumTree:
 
     def state_dict(self) -> dict[str, Any]:
         """The size and a copy of the weights (float64, one for each id)."""
-        return {"kind": "SumTree", "size": self.size, "weights": self._tree[: self.size].copy()}
+        return {"size": self.size, "weights": self._tree[: self.size].copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Become the tree that was saved; a ValueError refuses a state of another size or structure."""
-        check_state(state, "SumTree", self.size)
-        self._fill(np.asarray(state["weights"], dtype=np.float64))
+        """Become the tree that was saved; a ValueError refuses a state of another size."""
+        check_state(state, self.size)
+        self._fill(np.asarray(state["weights"], np.float64))
 
-    def _fill(self, weights: NDArray[np.float64]) -> None:
+    def _fill(self, weights: Floats) -> None:
         self._tree[: self.size] = check_values(weights, None, 0.0, self._largest, "weight", self._rule)
-        self._positive = int(np.count_nonzero(self._tree[: self.size]))
-        kernels.sum_above(self._tree, self._start, np.empty(0, dtype=np.int64), self.size)
+        kernels.sum_above(self._tree, self._start, np.arange(self.size))

@@ -35,7 +35,7 @@ class Features:
     """Base of all features: they turn prompts into D numbers that a regression reads, and stay as they are.
 
     Attributes:
-        blocks: how many of the D features are of each kind.
+        blocks: how many of the D features each kind has.
         needs_policy: whether the policy computes them, so that a host has to lend it.
         knows: whether they predict a success rate before the regression was ever fitted.
     """
@@ -102,7 +102,7 @@ class EntropyFeatures(Features):
 
 
 class JoinedFeatures(Features):
-    """Several kinds of features side by side, without those that the table holds nothing for."""
+    """Several kinds of features side by side, without the ones that the table holds nothing for."""
 
     def __init__(self, parts: Sequence[Features]) -> None:
         self.parts = list(parts)
@@ -125,8 +125,8 @@ class KnownFeatures(JoinedFeatures):
     """Other features, followed by the logit of a pass rate that was known before the first rollout.
 
     The regression starts with a weight of 1 on this logit, which takes the column at its word, and then
-    learns what the column is worth: everything where the rates are of the same model, less where they are of
-    another model, and nothing where they are noise. A prompt without a known rate gets the mean of all
+    learns what the column is worth: everything where the rates are of the same model, less if they are of
+    another model, and nothing if they are noise. A prompt without a known rate gets the mean of all
     logits.
 
     Args:

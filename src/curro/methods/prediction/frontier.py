@@ -178,10 +178,13 @@ class FeaturePosterior(FadedPosterior):
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
         self.has_features = self.features.bind(table)
-        self.regressions: tuple[LogisticRegression, LogisticRegression] | None = None
+        blocks, width = self.features.blocks, sum(self.features.blocks)
+        means = LogisticRegression(blocks, self.features.means)
+        # of means and of variances, which reads one feature more
+        self.regressions = means, LogisticRegression((*blocks, 1), np.eye(1, width + 1, width)[0])
         # of each group: prompt, size, mean and variance
         self.recent = np.empty((4, 0))
-        self.rows: LatestRows | None = None
+        self.rows_KD = np.empty((0, width))
         self.new = 0
         self.is_fitted = False
 
@@ -190,17 +193,9 @@ class FeaturePosterior(FadedPosterior):
             return self.prior
         return self._prior_from_features(self.features.of(prompts))
 
-    def _regressions(self) -> tuple[LogisticRegression, LogisticRegression]:
-        """The regressions of means and of variances."""
-        if self.regressions is None:
-            blocks, width = self.features.blocks, sum(self.features.blocks)
-            means = LogisticRegression(blocks, self.features.means)
-            self.regressions = means, LogisticRegression((*blocks, 1), np.eye(1, width + 1, width)[0])
-        return self.regressions
-
     def _prior_from_features(self, features_PD: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The prior of the prompts with these features: means, variances of one reward and k, (P,) each."""
-        means, variances = self._regressions()
+        means, variances = self.regressions
         mu, t, _ = self.prior
         span = self.high - self.low
         rate = np.clip((mu - self.low) / span, 1e-6, 1 - 1e-6)
@@ -220,22 +215,16 @@ class FeaturePosterior(FadedPosterior):
         if not self.has_features or not len(prompts):
             return
         self.recent = np.concatenate([self.recent, [prompts, size, mean, variance]], axis=1)[:, -WINDOW:]
-        self._keep(self.features.of(prompts))
+        self.rows_KD = np.concatenate([self.rows_KD, self.features.of(prompts)])[-WINDOW:]
         self.new += len(prompts)
         if self.new >= REFIT:
             self._fit()
 
-    def _keep(self, features_PD: np.ndarray) -> None:
-        if self.rows is None:
-            self.rows = LatestRows(WINDOW, features_PD.shape[1])
-        self.rows.add(features_PD)
-
     def _fit(self) -> None:
-        assert self.rows is not None
         _, size_K, mean_K, variance_K = self.recent
-        span, features_KD = self.high - self.low, self.rows.rows
+        span, features_KD = self.high - self.low, self.rows_KD
         latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
-        means, variances = self._regressions()
+        means, variances = self.regressions
         trials_K = latest_K * size_K / (1 + (size_K - 1) / (PRIOR_ROLLOUTS + 1))
         means.fit(features_KD, np.clip((mean_K - self.low) / span, 0, 1), trials_K)
         weight_K = np.where(size_K > 1, latest_K, 0.0)
@@ -247,10 +236,9 @@ class FeaturePosterior(FadedPosterior):
 
     def state_dict(self) -> dict[str, Any]:
         fitted = {"recent": self.recent.copy(), "new": self.new, "is_fitted": self.is_fitted}
-        if self.regressions is not None:
-            names = ("means", "variances")
+        if self.is_fitted:
             states = (regression.state_dict() for regression in self.regressions)
-            fitted |= dict(zip(names, states, strict=True))
+            fitted |= dict(zip(("means", "variances"), states, strict=True))
         return super().state_dict() | fitted
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -260,46 +248,15 @@ class FeaturePosterior(FadedPosterior):
         are_groups = len(recent) == 4 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
         check_state(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
         check_prompt_numbers(recent[0], self.table.size, "posterior/recent")
-        self.regressions = self.rows = None
-        if parts[0] in state:
-            regressions = self._regressions()
-            for name, regression in zip(parts, regressions, strict=True):
+        check_state(not self.is_fitted or parts[0] in state, "posterior/means", "is missing")
+        if self.is_fitted:
+            for name, regression in zip(parts, self.regressions, strict=True):
                 regression.load_state_dict(state[name])
-        check_state(not self.is_fitted or self.regressions is not None, "posterior/means", "is missing")
         if recent.shape[1]:
-            self._keep(self.features.of(recent[0].astype(np.int64)))
+            self.rows_KD = self.features.of(recent[0].astype(np.int64))
 
 
 def _with_variance(features_PD: np.ndarray, rate_P: np.ndarray) -> np.ndarray:
     """Features (P, D + 1), the last one of which is the logit of 3.2 p (1 - p)."""
     variance_P = np.clip(3.2 * rate_P * (1 - rate_P), 0.004, 0.99)
     return np.concatenate([features_PD, np.log(variance_P / (1 - variance_P))[:, None]], axis=1)
-
-
-class LatestRows:
-    """The latest K rows of a matrix that grows, one after the other in memory.
-
-    Args:
-        most: K, how many rows are kept.
-        width: D, the length of a row.
-    """
-
-    def __init__(self, most: int, width: int) -> None:
-        self.most, self.end = most, 0
-        # twice the room, so that the kept rows move only once in K additions
-        self._room = np.empty((2 * most, width))
-
-    @property
-    def rows(self) -> np.ndarray:
-        """Up to K rows, the latest last: float64 (at most K, D), until more are added."""
-        return self._room[max(0, self.end - self.most) : self.end]
-
-    def add(self, more_PD: np.ndarray) -> None:
-        """Add rows (P, D); of more than K only the last K are kept."""
-        more_PD = more_PD[-self.most :]
-        if self.end + len(more_PD) > len(self._room):
-            kept = self.rows[len(more_PD) :]
-            self._room[: len(kept)] = kept
-            self.end = len(kept)
-        self._room[self.end : self.end + len(more_PD)] = more_PD
-        self.end += len(more_PD)

@@ -42,7 +42,7 @@ class FadedPosterior:
     expected variance.
     All numbers are success rates: a reward of complete failure is 0, of complete success 1.
 
-    Nothing is tuned per data set. The prior's moments are those of about the last 512 visits, each weighed by
+    Nothing is tuned per data set. The prior's moments come from about the last 512 visits, each weighed by
     k / (k + n), the share that the prior had in the prediction: a first visit counts fully, a visit of a
     well-known prompt hardly at all. So the prior follows the policy even when no prompt is new, and prompts
     that were put aside long ago are not judged by what the untrained policy could do. A group of one rollout
@@ -53,7 +53,7 @@ class FadedPosterior:
     ones the evidence is kept; where the policy has moved on it fades, and a prompt that was never solved
     becomes like any unknown prompt again.
 
-    `observe` only keeps groups, and `learn` takes in those that came since its last call (`UnlearnedGroups`).
+    `observe` only keeps groups, and `learn` takes in new ones since its last call (`UnlearnedGroups`).
 
     Args:
         half_life: H in training steps, above 0; None: learnt.
@@ -67,8 +67,7 @@ class FadedPosterior:
     def bind(self, table: PromptTable) -> None:
         self.table = table
         names = ("evidence_count", "evidence_mean", "evidence_variance")
-        table.add_together(*((name, np.float32, 0) for name in names))
-        self.count, self.mean, self.variance = (table[name] for name in names)
+        self.count, self.mean, self.variance = (table.add(name, np.float32, 0) for name in names)
         self.low, self.high = 0.0, 1.0
         self.prior_visits = 1.0
         # one pseudo-visit of a prompt whose success rate is uniform on [0, 1]
@@ -103,10 +102,9 @@ class FadedPosterior:
         """What is believed of prompts (P,) at this step, float64 (4, P).
 
         The rows are the concentration K, the mean M, the variance T of one reward, and the share of the
-        prompt's evidence that still counts, 0 where there is none.
+        prompt's evidence that still counts, 0 if there is none.
         """
-        age = np.empty(len(prompts))
-        ages(self.table["last_step"], prompts, step, age)
+        age = (step - self.table["last_step"][prompts]).astype(np.float64)
         prior, mixed = prior_rows(*self.prior_of(prompts)), np.empty((4, len(prompts)))
         mix(prior, self.count, self.mean, self.variance, prompts, age, self.half_life, mixed)
         return mixed
@@ -123,7 +121,7 @@ class FadedPosterior:
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
         really vary (all of it for 0/1 rewards). In squared reward ranges.
 
-        Returns also the share (P,) of the prompt's evidence that still counts, 0 where there is none.
+        Returns also the share (P,) of the prompt's evidence that still counts, 0 if there is none.
         """
         p, rate, variance, kept = self._draw(prompts, step, rng)
         return p * (1 - p) * variance / (rate * (1 - rate)), kept
@@ -147,8 +145,8 @@ class FadedPosterior:
     def observe(self, outcome: Groups) -> None:
         """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
         rate, (worst, best) = self.table.success_rate, self.table.reward_range
-        lowest, highest = np.empty((2, len(outcome.prompts)))
-        extremes(outcome.rewards, outcome.scored, lowest, highest)
+        lowest = np.where(outcome.scored, outcome.rewards, np.inf).min(axis=1)
+        highest = np.where(outcome.scored, outcome.rewards, -np.inf).max(axis=1)
         self.unlearned.add(
             outcome.prompts,
             np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
@@ -281,7 +279,7 @@ def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: 
     """`mixture` of each prompt, the first three rows of `mixed`, for evidence that has faded for `age`.
 
     The rows of `prior` are mu, t and k, in one column for all prompts or one for each. The fourth row of
-    `mixed` is the share of the evidence that is left, 0 where there was none.
+    `mixed` is the share of the evidence that is left, 0 if there was none.
     """
     # the waits for memory overlap where nothing is computed between them
     for a in range(prompts.size):
@@ -293,13 +291,6 @@ def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: 
             prior[0, own], prior[1, own], prior[2, own],
             mixed[0, a] * mixed[3, a], np.float64(mean[prompt]), np.float64(variance[prompt]),
         )  # fmt: skip
-
-
-@kernel
-def ages(last_step, prompts, step, age):  # type: ignore[no-untyped-def]
-    """Training steps since each prompt's latest visit."""
-    for a in range(prompts.size):
-        age[a] = step - last_step[prompts[a]]
 
 
 @kernel
@@ -363,14 +354,3 @@ def surprise(  # type: ignore[no-untyped-def]
             for r in range(beliefs):
                 losses[r] += np.log(product[r])
                 product[r] = 1.0
-
-
-@kernel
-def extremes(rewards, scored, lowest, highest):  # type: ignore[no-untyped-def]
-    """The lowest and the highest scored reward of each group."""
-    for p in range(rewards.shape[0]):
-        low, high = np.inf, -np.inf
-        for g in range(rewards.shape[1]):
-            if scored[p, g]:
-                low, high = min(low, rewards[p, g]), max(high, rewards[p, g])
-        lowest[p], highest[p] = low, high

@@ -17,7 +17,7 @@ WINDOW = 512
 class PredictionQuality:
     """The latest pairs of predicted and realised values, and what they say.
 
-    `observe` only keeps pairs, and `learn` takes in those that came since its last call (`UnlearnedGroups`).
+    `observe` only keeps pairs, and `learn` takes in new ones since its last call (`UnlearnedGroups`).
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class PredictionQuality:
 
     @property
     def spread_kept(self) -> float:
-        """How much narrower the predictions of the best are than those of all candidates."""
+        """How much narrower the predictions of the best are than of all candidates."""
         if self.chosen is not None:
             (predicted_P, best), self.chosen = self.chosen, None
             spread = predicted_P.std()
@@ -58,7 +58,7 @@ class PredictionQuality:
     def metrics(self) -> dict[str, float]:
         """Spearman's rank correlation (NaN where a side is constant), mean error and mean absolute error.
 
-        All three are of chosen prompts alone. `spread_kept` says how narrow that choice is: the standard
+        All three cover chosen prompts alone. `spread_kept` says how narrow that choice is: the standard
         deviation of the predictions for the chosen prompts over that for all candidates, at the latest
         choice.
         """

@@ -26,7 +26,7 @@ class ValueModel(Predictor):
 
     Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
-    The values are those of METIS' table 5. The copy is taken when the policy is lent, in float32, and shares
+    The values come from METIS' table 5. The copy is taken when the policy is lent, in float32, and shares
     nothing with the policy afterwards. Once a training step, before the next choice, it takes one step of
     AdamW on the mean squared error of `batch` of the step's outcomes. All weights are trained and saved with
     the curriculum: 16 bytes a parameter in memory, 12 in a checkpoint.
@@ -172,7 +172,7 @@ class ValueModel(Predictor):
         """Restore `state_dict`.
 
         Raises:
-            CheckpointError: the weights are of another model, or the policy has not been lent yet.
+            CheckpointError: the weights belong to another model, or the policy has not been lent yet.
         """
         self.unlearned.load(state["fresh"], "pcl/fresh", self.table.size)
         check_state(0 <= state["updates"] < 2**53, "pcl/updates", "is not a number of updates")

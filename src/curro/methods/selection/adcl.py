@@ -1,12 +1,8 @@
-"""ADCL: from easy to hard in chunks, each measured again before it is trained on.
-
-`ADCL` is the method; `Turns`, below it, keeps the prompts that wait in an order that changes little.
-"""
+"""ADCL: from easy to hard in chunks, each measured again before it is trained on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from heapq import heappop, heappush
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -89,10 +85,6 @@ class ADCL(Selection):
 
     def _shuffle(self) -> None:
         self.tie_N = np.random.default_rng(self.seed).permutation(self.table.size)
-        # queues are made when they are asked for, and anew with every chunk
-        self.to_estimate: Turns | None = None
-        self.to_train: Turns | None = None
-        self.returned: list[np.ndarray] = []
 
     def difficulty_of(self, prompts: np.ndarray) -> np.ndarray:
         """Difficulty (P,) as last seen; that of the column, or infinite, where a prompt was never seen."""
@@ -109,17 +101,14 @@ class ADCL(Selection):
         self.chunk_N[order] = everything * self.count // self.table.size
         self.due_N[:] = np.where(self.chunk_N == 0, _TRAIN, _IDLE)
         self.chunk = 0
-        self.to_train = None
 
     def _open_next(self) -> None:
         self.chunk = (self.chunk + 1) % self.count
         opened = np.flatnonzero(self.chunk_N == self.chunk)
         self.due_N[opened] = _ESTIMATE
         self.asked_N[opened[~self.table["in_flight"][opened]]] = 0
-        self.to_estimate = self.to_train = None
 
     def select(self, n: int, step: int) -> Choice:
-        self._queue_returned()
         parts: list[Choice] = []
         missing, in_flight = n, self.table["in_flight"]
         try:
@@ -135,44 +124,23 @@ class ADCL(Selection):
 
     def _due(self, most: int) -> Choice:
         """What comes next of the free prompts, `most` at most; none where the next chunk had to be opened."""
-        if self.to_estimate is None:
-            self.to_estimate = self._waiting(_ESTIMATE)
-        if len(ask := self.to_estimate.take(most, self._is_to_estimate)):
+        ask = self._waiting(_ESTIMATE)[:most]
+        if len(ask):
             self.asked_N[ask] += 1
             return Choice.of(ask, Reason.ESTIMATE)
         if self.chunk < 0:
             self._cut()
-        if self.to_train is None:
-            self.to_train = self._waiting(_TRAIN)
-        train = self.to_train.take(most, self._is_to_train)
+        train = self._waiting(_TRAIN)[:most]
         if not len(train):
             self._open_next()
         self.due_N[train], self.asked_N[train] = _IDLE, 0
         return Choice.of(train, Reason.PRIORITY)
 
-    def _waiting(self, due: int) -> Turns:
-        """All free prompts that are due for this."""
+    def _waiting(self, due: int) -> np.ndarray:
+        """All free prompts that are due for this, in turn."""
         prompts = np.flatnonzero((self.due_N == due) & ~self.table["in_flight"])
         keys = self.asked_N[prompts] if due == _ESTIMATE else self.difficulty_of(prompts)
-        return Turns(prompts, keys, self.tie_N)
-
-    def _is_to_estimate(self, prompts: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        return (self.due_N[prompts] == _ESTIMATE) & ~self.table["in_flight"][prompts]
-
-    def _is_to_train(self, prompts: np.ndarray, difficulty: np.ndarray) -> np.ndarray:
-        due = (self.due_N[prompts] == _TRAIN) & ~self.table["in_flight"][prompts]
-        return due & (self.difficulty_of(prompts) == difficulty)
-
-    def _queue_returned(self) -> None:
-        """Prompts that came back since the last choice wait again where they are due."""
-        returned = np.unique(np.concatenate([np.empty(0, np.int64), *self.returned]))
-        self.returned.clear()
-        if self.to_estimate is not None:
-            again = returned[self.due_N[returned] == _ESTIMATE]
-            self.to_estimate.add(again, self.asked_N[again])
-        if self.to_train is not None:
-            again = returned[self.due_N[returned] == _TRAIN]
-            self.to_train.add(again, self.difficulty_of(again))
+        return prompts[np.lexsort((self.tie_N[prompts], keys))]
 
     def without_update(self, groups: Groups) -> np.ndarray | None:
         # what a group was drawn for: what its prompt is due for may have changed since
@@ -180,11 +148,9 @@ class ADCL(Selection):
 
     def observe(self, outcome: Outcome) -> None:
         self._measured(outcome.prompts)
-        self.returned.append(outcome.prompts)
 
     def release(self, prompts: np.ndarray) -> None:
         self._measured(prompts[self.asked_N[prompts] >= _ATTEMPTS])
-        self.returned.append(prompts)
 
     def _measured(self, prompts: np.ndarray) -> None:
         self.due_N[prompts[self.due_N[prompts] == _ESTIMATE]] = _TRAIN
@@ -216,51 +182,3 @@ def _pass_rates(column: str, values: list[Any]) -> np.ndarray:
     if not ((rates_N >= 0) & (rates_N <= 1)).all():
         raise ConfigError(f"the column {column!r} is not of pass rates: they are in [0, 1]")
     return rates_N
-
-
-class Turns:
-    """A queue of prompts by a key, the lowest first; equals by a second key that stays.
-
-    It is sorted once, so that a turn costs the same however many prompts wait. A prompt that is no longer due
-    when its turn comes is passed over and forgotten; whoever makes it due again adds it.
-
-    Args:
-        prompts: int64 (K,), those that wait.
-        keys: (K,), their keys.
-        tie_N: the second key of every prompt, distinct.
-    """
-
-    def __init__(self, prompts: np.ndarray, keys: np.ndarray, tie_N: np.ndarray) -> None:
-        order = np.argsort(tie_N[prompts])
-        order = order[np.argsort(keys[order], kind="stable")]
-        self._prompts, self._keys, self._tie_N = prompts[order], keys[order], tie_N
-        self._next = 0
-        self._late: list[tuple[float, int, int]] = []
-
-    def add(self, prompts: np.ndarray, keys: np.ndarray) -> None:
-        """Prompts (P,) that have become due, or whose key has changed."""
-        for late in zip(keys.tolist(), self._tie_N[prompts].tolist(), prompts.tolist(), strict=True):
-            heappush(self._late, late)
-
-    def take(self, most: int, is_due: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        """The next of those that are due, at most so many; `is_due` is asked with prompts and their keys."""
-        taken: dict[int, None] = {}
-        while len(taken) < most and (self._late or self._next < len(self._prompts)):
-            prompts, keys = self._block(most - len(taken))
-            # one that was added again may stand twice
-            taken |= dict.fromkeys(prompts[is_due(prompts, keys)].tolist())
-        return np.fromiter(taken, np.int64, len(taken))
-
-    def _block(self, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Some of the next in order, at least one."""
-        rows = slice(self._next, self._next + most)
-        prompts, keys = self._prompts[rows], self._keys[rows]
-        if self._late:
-            key, tie, prompt = self._late[0]
-            before = int(((keys < key) | ((keys == key) & (self._tie_N[prompts] < tie))).sum())
-            if not before:
-                heappop(self._late)
-                return np.array([prompt]), np.array([key])
-            prompts, keys = prompts[:before], keys[:before]
-        self._next += len(prompts)
-        return prompts, keys

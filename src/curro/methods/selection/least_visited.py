@@ -28,8 +28,8 @@ class LeastVisited(Selection):
         self.heap = MaxHeap.from_array(np.zeros(table.size), seed=int(rng.integers(2**63)))
 
     def select(self, n: int, step: int) -> Choice:
-        prompts, priorities = self.heap.pop_with_priorities(n)
-        return Choice.of(prompts, np.where(priorities == 0, Reason.UNSEEN, Reason.PRIORITY))
+        prompts = self.heap.pop(n)
+        return Choice.of(prompts, Reason.by_visits(self.table["visits"][prompts]))
 
     def observe(self, outcome: Outcome) -> None:
         self.heap.push(outcome.prompts, -(self.table["visits"][outcome.prompts] + 1.0))

@@ -1,4 +1,4 @@
-"""Selection by prediction: of many random candidates, those that promise the most.
+"""Selection by prediction: choose the most promising of many random candidates.
 
 `Predicted` is the one selection for every predictor: it draws m B random candidates for a batch of B prompts,
 asks the predictor about them, and takes the best B. The methods `frontier`, `posterior`, `pcl` and `metis`
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from curro.core import registry
-from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prediction import Predictor
@@ -125,14 +124,11 @@ class Predicted(Selection):
         if 2 * wanted > free_count or 2 * free_count < self.table.size:
             free = np.flatnonzero(~self.table["in_flight"])
             return self.rng.permutation(free)[:wanted]
-        kept, count, in_flight = np.empty(wanted, np.int64), 0, self.table["in_flight"]
-        try:
-            while count < wanted:
-                drawn = self.rng.integers(self.table.size, size=2 * (wanted - count))
-                count = keep_free(in_flight, drawn, kept, count)
-        finally:
-            unmark(in_flight, kept[:count])
-        return kept
+        kept: dict[int, None] = {}
+        while len(kept) < wanted:
+            drawn = self.rng.integers(self.table.size, size=2 * (wanted - len(kept)))
+            kept |= dict.fromkeys(drawn[~self.table["in_flight"][drawn]].tolist())
+        return np.fromiter(kept, np.int64)[:wanted]
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         """Only places of uniform sampling count, by one over the probability with which a place was one."""
@@ -198,7 +194,7 @@ def frontier(
     known: str | None = None,
     exploration: float | None = None,
 ) -> Predicted:
-    """Of many random candidates, the prompts of highest p(1-p), predicted from outcomes and from their text.
+    """Choose the candidates of highest p(1-p), predicted from outcomes and texts.
 
     Source: curro's own.
 
@@ -228,7 +224,7 @@ def posterior(
     known: str | None = None,
     exploration: float | None = None,
 ) -> Predicted:
-    """Of many random candidates, the prompts whose success rate, drawn from a posterior, is nearest to 1/2.
+    """Choose the candidates whose success rate, drawn from a posterior, is nearest to 1/2.
 
     Source: "Model Predictive Prompt Selection" (arXiv 2507.04632).
 
@@ -244,7 +240,7 @@ def posterior(
 
 
 def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) -> Predicted:
-    """Of many random candidates, the prompts whose success rate a value model predicts nearest to 1/2.
+    """Choose the candidates whose success rate a value model predicts nearest to 1/2.
 
     Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
@@ -271,7 +267,7 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
 
 
 def metis(*, candidates: int = 8, exploration: float | None = 0.0, **options: Any) -> Predicted:
-    """Of many random candidates, the prompts whose rewards the policy itself expects to vary most.
+    """Choose the candidates whose rewards the policy itself expects to vary most.
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
 
@@ -280,29 +276,6 @@ def metis(*, candidates: int = 8, exploration: float | None = 0.0, **options: An
     Args:
         candidates: m, 8 in table 5.
         exploration: as in `Predicted`; the default is the paper's, and `none` adapts it.
-        options: those of `curro.methods.prediction.metis.Metis`.
+        options: see `curro.methods.prediction.metis.Metis`.
     """
     return Predicted(predictor={"name": "metis", **options}, candidates=candidates, exploration=exploration)
-
-
-@kernel
-def keep_free(in_flight, drawn, kept, count):  # type: ignore[no-untyped-def]
-    """Append to kept[:count], in order, the prompts of `drawn` that are free and not in `kept` yet.
-
-    The prompts of `kept` are marked as in flight until `unmark`. Returns the new count.
-    """
-    for a in range(drawn.size):
-        if count == kept.size:
-            break
-        if not in_flight[drawn[a]]:
-            in_flight[drawn[a]] = True
-            kept[count] = drawn[a]
-            count += 1
-    return count
-
-
-@kernel
-def unmark(in_flight, kept):  # type: ignore[no-untyped-def]
-    """Remove the marks of `keep_free`."""
-    for a in range(kept.size):
-        in_flight[kept[a]] = False

@@ -36,7 +36,7 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
     Args:
         variant: "published" is the paper with the values of its section 5; "default" keeps its
             priority and replaces its pools by a posterior that fades, so that it never runs dry.
-        options: those of `PublishedReplay` or `FadedReplay`.
+        options: see `PublishedReplay` or `FadedReplay`.
 
     Raises:
         ConfigError: another variant.

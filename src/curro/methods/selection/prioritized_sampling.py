@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_state
-from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
 from curro.core.selection import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.methods.index import SumTree
 
-LAST, MEAN, MAX = 0, 1, 2
-_KINDS = {"last": LAST, "mean": MEAN, "max": MAX}
-PRIORITIES = (*_KINDS, "informativeness")
+PRIORITIES = ("last", "mean", "max", "informativeness")
 STATISTICS = ("raw", "smoothed")
 NORMALIZERS = ("batch", "all")
 _STANDARD = 1e-4
@@ -139,13 +136,21 @@ class PrioritizedSampling(Selection):
         if self.priority == "informativeness":
             low, high = self.table.reward_range
             return outcome.variance / (high - low) ** 2 + self.epsilon
-        size_P, kind = np.empty(len(outcome.prompts)), _KINDS[self.priority]
         if self.statistics == "smoothed":
-            sizes(outcome.advantages, outcome.scored, np.zeros(len(size_P)), kind, size_P)
+            size_PG, scale_P = np.abs(outcome.advantages), 1.0
         else:
-            sizes(outcome.rewards, outcome.scored, outcome.mean, kind, size_P)
-            size_P /= np.sqrt(outcome.variance) + _STANDARD
-        return size_P + self.epsilon
+            size_PG = np.abs(outcome.rewards - outcome.mean[:, None])
+            scale_P = np.sqrt(outcome.variance) + _STANDARD
+        size_PG = np.where(outcome.scored, size_PG, 0.0)
+        if self.priority == "last":
+            last_P = outcome.scored.shape[1] - 1 - outcome.scored[:, ::-1].argmax(axis=1)
+            size_P = size_PG[np.arange(len(size_PG)), last_P]
+        elif self.priority == "max":
+            size_P = size_PG.max(axis=1)
+        else:
+            # added from the last rollout to the first, so that zeros at the ends of rows change no digit
+            size_P = size_PG[:, ::-1].cumsum(axis=1)[:, -1] / outcome.count
+        return size_P / scale_P + self.epsilon
 
     def metrics(self) -> dict[str, float]:
         weights_N = self.priority_N**self.exponent
@@ -158,22 +163,3 @@ class PrioritizedSampling(Selection):
         is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
         check_state(is_positive, "table/pps_priority", "is not above 0 and finite")
         self.tree = SumTree.from_array(self.priority_N**self.exponent)
-
-
-@kernel
-def sizes(values, scored, centre, kind, out):  # type: ignore[no-untyped-def]
-    """Write |value - centre| of each group's scored rollouts: the last, the mean, or the largest.
-
-    Every group has a scored rollout.
-    """
-    for p in range(values.shape[0]):
-        total, largest, count = 0.0, 0.0, 0
-        for g in range(values.shape[1] - 1, -1, -1):
-            if scored[p, g]:
-                size = np.abs(values[p, g] - centre[p])
-                total += size
-                largest = max(largest, size)
-                count += 1
-                if kind == LAST:
-                    break
-        out[p] = largest if kind == MAX else total / count

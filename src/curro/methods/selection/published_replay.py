@@ -1,29 +1,24 @@
 """Prioritized replay as published: a max-heap, pools of solved and unsolved prompts, retests.
 
 `PublishedReplay` is the method. `ProportionalStore` takes the heap's place where draws are proportional to
-the priority. The kernels at the end update the records of a batch of groups in one pass.
+the priority.
 """
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.checkpoint import check_state
-from curro.core.compiled import kernel, part, prefetch
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
 from curro.core.selection import Choice, Outcome, Reason, Selection
-from curro.core.table_kernels import is_solved
-from curro.methods.index import AgeQueue, MaxHeap, SumTree
+from curro.methods.index import MaxHeap, SumTree
 
 HEAP, SOLVED, UNSOLVED = 0, 1, 2
-AHEAD = 16
-"""The record of a prompt is prefetched this many prompts ahead of its turn."""
 
 
 class PublishedReplay(Selection):
@@ -54,16 +49,11 @@ class PublishedReplay(Selection):
             comes twice, exploration and retests aside (section 2). Section 5: 0.2.
         draw: "top" takes the highest priorities from a max-heap, ties at random; "proportional" draws
             with probability proportional to the priority from a sum tree (section 4.2).
-        exploration: the share of batches, or of prompts, drawn uniformly from the main heap (4.2, 5).
-        explore_by: "batch" (section 5) or "prompt".
+        exploration: the share of batches drawn uniformly from the main heap (4.2, 5).
         bonus: added where p >= 1/2, for concise reasoning (section 4.4, 5: 1e-4).
         tolerance: of the success rate from 0 and 1, for the pools (section 4.1); section 5: 0.
         retest_every: training steps between retests (section 5: 10); 0 for none.
         retest_solved, retest_unsolved: how many of each pool (section 5: 1 and 3).
-        retest_order: "oldest", the longest unevaluated (section 4.1's min-heaps, and the authors' code), or
-            "random", a random subset of the pool (section 4.1 too).
-        exponent: with draw="proportional", the probability is that of omega to this power: above 1 nearer to
-            the top of the heap, 0 uniform. A parameter for the trade-off that section 4.2 leaves open.
 
     Raises:
         ConfigError: an option outside its range.
@@ -78,28 +68,22 @@ class PublishedReplay(Selection):
         initial_priority: float = 0.2,
         draw: str = "top",
         exploration: float = 0.125,
-        explore_by: str = "batch",
         bonus: float = 1e-4,
         tolerance: float = 0.0,
         retest_every: int = 10,
         retest_solved: int = 1,
         retest_unsolved: int = 3,
-        retest_order: str = "oldest",
-        exponent: float = 1.0,
     ) -> None:
         for name, value, is_valid, rule in (
             ("smoothing", smoothing, 0 < smoothing <= 1, "in (0, 1]"),
             ("initial_priority", initial_priority, initial_priority > -np.inf, "a number or infinity"),
             ("draw", draw, draw in ("top", "proportional"), '"top" or "proportional"'),
             ("exploration", exploration, 0 <= exploration <= 1, "in [0, 1]"),
-            ("explore_by", explore_by, explore_by in ("batch", "prompt"), '"batch" or "prompt"'),
             ("bonus", bonus, 0 <= bonus < np.inf, "a number from 0"),
             ("tolerance", tolerance, 0 <= tolerance < 0.5, "in [0, 0.5)"),
             ("retest_every", retest_every, retest_every >= 0, "a number of steps, or 0 for none"),
             ("retest_solved", retest_solved, retest_solved >= 0, "from 0"),
             ("retest_unsolved", retest_unsolved, retest_unsolved >= 0, "from 0"),
-            ("retest_order", retest_order, retest_order in ("oldest", "random"), '"oldest" or "random"'),
-            ("exponent", exponent, 0 <= exponent < np.inf, "a number from 0"),
         ):
             if not is_valid:
                 raise ConfigError(f"prioritized-replay: {name} is {rule}, not {value!r}")
@@ -108,44 +92,36 @@ class PublishedReplay(Selection):
                 "prioritized-replay: draw='proportional' needs a finite initial_priority from 0, "
                 f"not {initial_priority}"
             )
-        if draw == "top" and exponent != 1:
-            raise ConfigError("prioritized-replay: exponent is of draw='proportional', and draw is 'top'")
         self.smoothing, self.initial_priority, self.draw = smoothing, initial_priority, draw
-        self.exploration, self.explore_by, self.bonus = exploration, explore_by, bonus
+        self.exploration, self.bonus = exploration, bonus
         self.tolerance, self.retest_every = tolerance, retest_every
         self.leaves_out = "credit" if tolerance > 0 else "nothing"
         self.retests = {SOLVED: retest_solved, UNSOLVED: retest_unsolved}
-        self.retest_order, self.exponent = retest_order, exponent
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.records = table.add_together(
-            ("smoothed_mean", np.float32, np.nan),
-            ("smoothed_variance", np.float32, 0),
-            ("smoothed_size", np.float32, 0),
-            ("pool", np.int8, HEAP),
-        )
-        self.pool_N = self.records["pool"]
+        self.mean_N = table.add("smoothed_mean", np.float32, np.nan)
+        self.variance_N = table.add("smoothed_variance", np.float32, 0)
+        self.size_N = table.add("smoothed_size", np.float32, 0)
+        self.pool_N = table.add("pool", np.int8, HEAP)
         self.seed = int(rng.integers(2**62))
         self.planned, self.exploring = -1, False
         self.due = {SOLVED: 0, UNSOLVED: 0}
         self.retested: dict[int, list[int]] = {SOLVED: [], UNSOLVED: []}
-        self.moves = {"to_solved": 0, "to_unsolved": 0, "from_solved": 0, "from_unsolved": 0}
-        self.flips = 0
         everything = np.full(table.size, self.initial_priority)
         self.heap: MaxHeap | ProportionalStore
         if self.draw == "top":
             self.heap = MaxHeap.from_array(everything, seed=self.seed)
         else:
-            self.heap = ProportionalStore(everything**self.exponent)
-        self.pools = {pool: AgeQueue(table.size, seed=self.seed + pool) for pool in (SOLVED, UNSOLVED)}
+            self.heap = ProportionalStore(everything)
+        self.pools = {pool: MaxHeap(table.size, seed=self.seed + pool) for pool in (SOLVED, UNSOLVED)}
 
     def select(self, n: int, step: int) -> Choice:
         self._plan(step)
         parts = []
         for pool, reason in ((SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)):
             if self.due[pool] and n:
-                parts.append(Choice.of(self._retest(pool, min(n, self.due[pool])), reason))
+                parts.append(Choice.of(self.pools[pool].pop(min(n, self.due[pool])), reason))
                 self.retested[pool] += parts[-1].prompts.tolist()
                 self.due[pool] -= len(parts[-1].prompts)
                 n -= len(parts[-1].prompts)
@@ -156,16 +132,6 @@ class PublishedReplay(Selection):
                 parts.append(Choice.of(self.pools[pool].pop(n), reason))
                 n -= len(parts[-1].prompts)
         return Choice.join([part for part in parts if len(part.prompts)])
-
-    def _retest(self, pool: int, n: int) -> np.ndarray:
-        """Take n prompts out of a pool that has as many, or all of it."""
-        queue = self.pools[pool]
-        if self.retest_order == "oldest":
-            return queue.pop(n)
-        present = queue.ids()
-        prompts = self.rng.choice(present, min(n, len(present)), replace=False)
-        queue.discard(prompts)
-        return prompts
 
     def without_update(self, groups: Groups) -> np.ndarray | None:
         """Section 4.1: where a problem of the solved pool "remains fully solved, no gradient update"."""
@@ -180,20 +146,14 @@ class PublishedReplay(Selection):
             return
         every, before = self.retest_every, max(self.planned, 0)
         self.planned = step
-        self.exploring = self.explore_by == "batch" and self.rng.random() < self.exploration
+        self.exploring = self.rng.random() < self.exploration
         retest = every > 0 and step // every > before // every
         self.due = {pool: min(n, len(self.pools[pool])) * retest for pool, n in self.retests.items()}
         self.retested = {SOLVED: [], UNSOLVED: []}
 
     def _from_heap(self, n: int) -> Choice:
-        if self.explore_by == "batch":
-            uniforms = self.rng.random(n)
-            return self._explore(uniforms) if self.exploring else self._exploit(uniforms)
-        parts = []
-        for explore, uniform in self.rng.random((n, 2)):
-            draw = self._explore if explore < self.exploration else self._exploit
-            parts.append(draw(uniform[None]))
-        return Choice.join(parts) if parts else self._exploit(np.empty(0))
+        uniforms = self.rng.random(n)
+        return self._explore(uniforms) if self.exploring else self._exploit(uniforms)
 
     def _explore(self, uniforms: np.ndarray) -> Choice:
         chance = 1 / np.arange(len(self.heap), len(self.heap) - len(uniforms), -1)
@@ -208,29 +168,37 @@ class PublishedReplay(Selection):
 
     def priority(self, prompts: np.ndarray) -> np.ndarray:
         """omega of each prompt, float64 (P,)."""
-        omega_P = np.empty(len(prompts))
-        rule = float(self.initial_priority), float(self.bonus), *self.table.reward_range
-        priorities(self.records, np.ascontiguousarray(prompts), *rule, omega_P)
-        return omega_P
+        known_P = ~np.isnan(self.mean_N[prompts])
+        return np.where(known_P, self._omega(prompts), float(self.initial_priority))
+
+    def _omega(self, prompts: np.ndarray) -> np.ndarray:
+        """p(1-p), and a bonus where p >= 1/2 (sections 2 and 4.4), in squared reward ranges."""
+        low, high = self.table.reward_range
+        above_P = self.table.success_rate(self.mean_N[prompts].astype(np.float64)) >= 0.5
+        return self.variance_N[prompts].astype(np.float64) / (high - low) ** 2 + self.bonus * above_P
 
     def observe(self, outcome: Outcome) -> None:
-        prompts, size = outcome.prompts, len(outcome.prompts)
-        pool_P, omega_P, moved = np.empty(size, np.int8), np.empty(size), np.zeros((3, 3), np.int64)
-        flat = self.table.flat_variance(self.tolerance)
-        rule = (float(self.smoothing), float(self.bonus), *self.table.reward_range, flat)
-        groups = outcome.mean, outcome.variance, outcome.count
-        learn(self.records, prompts, *groups, rule, pool_P, omega_P, moved)
-        self._count(moved)
-        self._put(prompts, pool_P, omega_P, outcome.steps)
-
-    def _count(self, moved: np.ndarray) -> None:
-        """Add how many prompts went from each pool (row) to each pool (column): heap, solved, unsolved."""
-        (_, solved, unsolved), (resumed, _, lost), (recovered, gained, _) = moved.tolist()
-        self.moves["to_solved"] += solved + gained
-        self.moves["to_unsolved"] += unsolved + lost
-        self.moves["from_solved"] += resumed + lost
-        self.moves["from_unsolved"] += recovered + gained
-        self.flips += lost + gained
+        prompts = outcome.prompts
+        size_P, mean_P, variance_P = (
+            column_N[prompts].astype(np.float64) for column_N in (self.size_N, self.mean_N, self.variance_N)
+        )
+        known_P, count_P = ~np.isnan(mean_P), outcome.count.astype(np.float64)
+        # groups of other sizes count by their rollouts
+        differs_P = known_P & (count_P != size_P)
+        average_P = self.smoothing * count_P + (1 - self.smoothing) * size_P
+        a_P = np.where(known_P, self.smoothing, 1.0)
+        a_P = np.where(differs_P, self.smoothing * count_P / average_P, a_P)
+        gap_P = np.where(known_P, outcome.mean - mean_P, 0.0)
+        self.size_N[prompts] = np.where(differs_P, average_P, count_P)
+        self.variance_N[prompts] = (
+            a_P * outcome.variance + (1 - a_P) * variance_P + a_P * (1 - a_P) * (gap_P * gap_P)
+        )
+        self.mean_N[prompts] = outcome.mean - (1 - a_P) * gap_P
+        flat_P = self.table.is_flat(outcome.variance, self.tolerance)
+        is_high_P = self.table.success_rate(outcome.mean) >= 0.5
+        pool_P = np.where(flat_P, np.where(is_high_P, SOLVED, UNSOLVED), HEAP)
+        self.pool_N[prompts] = pool_P
+        self._put(prompts, pool_P, self._omega(prompts), outcome.steps)
 
     def release(self, prompts: np.ndarray) -> None:
         self._put(prompts, self.pool_N[prompts], self.priority(prompts), self.table["last_step"][prompts])
@@ -246,26 +214,25 @@ class PublishedReplay(Selection):
     def _put(self, prompts: np.ndarray, pool_P: np.ndarray, omega_P: np.ndarray, steps: np.ndarray) -> None:
         """Return prompts to where they belong, the pools by the step of their last evaluation."""
         heaped = np.flatnonzero(pool_P == HEAP)
-        proportional = isinstance(self.heap, ProportionalStore)
-        self.heap.push(prompts[heaped], omega_P[heaped] ** self.exponent if proportional else omega_P[heaped])
+        self.heap.push(prompts[heaped], omega_P[heaped])
         for pool, queue in self.pools.items():
             rows = np.flatnonzero(pool_P == pool)
             if len(rows):
-                queue.push(prompts[rows], steps[rows])
+                queue.push(prompts[rows], -steps[rows])
 
     def metrics(self) -> dict[str, float]:
-        """Sizes of heap and pools, mean finite priority in the heap, the deviation of the moving averages of
-        the prompts seen (figure 3); since the start: moves into and out of each pool, and flips, moves from
-        one pool straight to the other."""
-        rule = float(self.initial_priority), float(self.bonus), *self.table.reward_range
+        """Sizes, mean finite priority in the heap, and the deviation of the moving averages (figure 3)."""
+        heaped = np.flatnonzero((self.pool_N == HEAP) & ~self.table["in_flight"])
+        priority_H = self.priority(heaped)
+        finite_H = priority_H[priority_H < np.inf]
+        rate_N = self.table.success_rate(self.mean_N.astype(np.float64))
+        seen_S = rate_N[~np.isnan(rate_N)]
         return {
             "replay/heap_size": float(len(self.heap)),
             "replay/solved_pool": float(len(self.pools[SOLVED])),
             "replay/unsolved_pool": float(len(self.pools[UNSOLVED])),
-            "replay/mean_priority": mean_priority(self.records, self.table["in_flight"], *rule),
-            "replay/success_rate_std": rate_deviation(self.records, *self.table.reward_range),
-            **{f"replay/moved_{name}": float(count) for name, count in self.moves.items()},
-            "replay/flips": float(self.flips),
+            "replay/mean_priority": float(finite_H.mean()) if len(finite_H) else np.nan,
+            "replay/success_rate_std": float(seen_S.std()) if len(seen_S) else np.nan,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -273,8 +240,6 @@ class PublishedReplay(Selection):
             "planned": self.planned,
             "exploring": self.exploring,
             "due": [self.due[SOLVED], self.due[UNSOLVED]],
-            "moves": dict(self.moves),
-            "flips": self.flips,
             "heap": self.heap.state_dict(),
             "solved": self.pools[SOLVED].state_dict(),
             "unsolved": self.pools[UNSOLVED].state_dict(),
@@ -288,10 +253,8 @@ class PublishedReplay(Selection):
         valid_N = np.isfinite(variance) & (variance >= 0) & np.isfinite(size) & (np.isnan(mean) | (size >= 1))
         check_state(valid_N.all() and not np.isinf(mean).any(), "table/smoothed", "is not of groups")
         check_state(len(state["due"]) == 2 and min(state["due"]) >= 0, "replay/due", "is not of two pools")
-        check_state(set(state["moves"]) == set(self.moves), "replay/moves", "has other counts")
         self.planned, self.exploring = state["planned"], state["exploring"]
         self.due = dict(zip((SOLVED, UNSOLVED), state["due"], strict=True))
-        self.moves, self.flips = dict(state["moves"]), state["flips"]
         self.heap.load_state_dict(state["heap"])
         self.pools[SOLVED].load_state_dict(state["solved"])
         self.pools[UNSOLVED].load_state_dict(state["unsolved"])
@@ -331,16 +294,12 @@ class ProportionalStore:
     def pop_uniform(self, uniforms: np.ndarray) -> np.ndarray:
         """Take out prompts uniformly at random, one for each number in [0, 1)."""
         present = np.flatnonzero(self.inside)
-        gone: list[int] = []
-        ranks = np.empty(len(uniforms), np.int64)
+        prompts = np.empty(len(uniforms), np.int64)
         for i, uniform in enumerate(uniforms):
-            left = int(uniform * (len(present) - i))
-            # each prompt taken before, at or below this rank, moves it up by one
-            before = bisect.bisect_right(range(i), left, key=lambda j: gone[j] - j)
-            ranks[i] = left + before
-            gone.insert(before, left + before)
-        self._remove(present[ranks])
-        return present[ranks]
+            rank = int(uniform * len(present))
+            prompts[i], present = present[rank], np.delete(present, rank)
+        self._remove(prompts)
+        return prompts
 
     def push(self, prompts: np.ndarray, priorities: np.ndarray) -> None:
         """Put prompts back, with these priorities."""
@@ -363,81 +322,3 @@ class ProportionalStore:
         check_state(not self.tree.weights(outside).any(), "store/tree", "draws prompts that are not in it")
         self.inside = state["inside"].copy()
         self._size = int(np.count_nonzero(self.inside))
-
-
-@part
-def omega(mean, variance, bonus, low, high):  # type: ignore[no-untyped-def]
-    """The priority p(1-p), and a bonus where p >= 1/2 (sections 2 and 4.4), in squared reward ranges."""
-    above = (mean - low) / (high - low) >= 0.5
-    return variance / (high - low) ** 2 + (bonus if above else 0.0)
-
-
-@kernel
-def priorities(records, prompts, initial, bonus, low, high, omega_P):  # type: ignore[no-untyped-def]
-    """omega of these prompts; `initial` where a prompt was never observed."""
-    for a in range(prompts.size):
-        prompt = records[prompts[a]]
-        omega_P[a] = initial
-        if not np.isnan(prompt.smoothed_mean):
-            omega_P[a] = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
-
-
-@kernel
-def learn(records, prompts, mean_P, variance_P, size_P, rule, pool_P, omega_P, moved):  # type: ignore[no-untyped-def]
-    """Update the records of distinct prompts from their groups; out come their pools and priorities.
-
-    `rule`: weight of the new group, bonus, the reward range, and the largest variance without signal.
-    `moved` counts the prompts by the pool they leave and the pool they enter.
-    """
-    smoothing, bonus, low, high, flat = rule
-    for a in range(prompts.size):
-        prefetch(records, prompts[min(a + AHEAD, prompts.size - 1)])
-        prompt, mean, variance = records[prompts[a]], mean_P[a], variance_P[a]
-        known = not np.isnan(prompt.smoothed_mean)
-        weight, size = smoothing if known else 1.0, size_P[a]
-        if known and size != prompt.smoothed_size:
-            # groups of other sizes count by their rollouts
-            average = smoothing * size + (1 - smoothing) * prompt.smoothed_size
-            weight, size = smoothing * size / average, average
-        prompt.smoothed_size = size
-        gap = mean - prompt.smoothed_mean if known else 0.0
-        prompt.smoothed_variance = (
-            weight * variance + (1 - weight) * prompt.smoothed_variance + weight * (1 - weight) * (gap * gap)
-        )
-        prompt.smoothed_mean = mean - (1 - weight) * gap
-        omega_P[a] = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
-        pool = HEAP
-        if variance <= flat:
-            pool = SOLVED if is_solved(mean, variance, low, high, flat) else UNSOLVED
-        moved[prompt.pool, pool] += 1
-        prompt.pool = pool_P[a] = pool
-
-
-@kernel
-def mean_priority(records, in_flight_N, initial, bonus, low, high):  # type: ignore[no-untyped-def]
-    """The mean of the finite priorities of the prompts in the heap; NaN where it has none."""
-    total, count = 0.0, 0
-    for p in range(records.size):
-        prompt = records[p]
-        if prompt.pool == HEAP and not in_flight_N[p]:
-            priority = initial
-            if not np.isnan(prompt.smoothed_mean):
-                priority = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
-            if priority < np.inf:
-                total += priority
-                count += 1
-    return total / count if count else np.nan
-
-
-@kernel
-def rate_deviation(records, low, high):  # type: ignore[no-untyped-def]
-    """The standard deviation of the moving averages of the prompts seen, in reward ranges; NaN for none."""
-    count, mean, squares = 0, 0.0, 0.0
-    for p in range(records.size):
-        rate = (records[p].smoothed_mean - low) / (high - low)
-        if not np.isnan(rate):
-            count += 1
-            gap = rate - mean
-            mean += gap / count
-            squares += gap * (rate - mean)
-    return np.sqrt(squares / count) if count else np.nan

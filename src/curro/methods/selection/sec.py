@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_state
-from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.groups import UnlearnedGroups
 from curro.core.prompts import PromptTable
@@ -38,8 +37,8 @@ class SelfEvolvingCurriculum(Selection):
     Outcomes count from the next step on, whenever in a step they come.
 
     Args:
-        column: of the data set: a category a value, or `categories` parts of about equal size where it has
-            more values than that and all are numbers (pass rates). None: the prompts' sources, where there
+        column: of the data set: a category a value, or `categories` parts of about equal size if it has
+            more values than that and all are numbers (pass rates). None: the prompts' sources, if there
             are several; else the data set is cut, in its own order, into `categories` parts of equal size.
             A warning says so where the data set has rows.
         categories: of table 5, in 1..1000.
@@ -79,7 +78,6 @@ class SelfEvolvingCurriculum(Selection):
         self.value_C = np.zeros(len(self.names))
         self.unlearned = UnlearnedGroups(3)  # of each group: prompt, category, mean |A|
         self.step = -1
-        self._group()
 
     def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
         if self.column is None:
@@ -106,7 +104,7 @@ class SelfEvolvingCurriculum(Selection):
         return names, category_N
 
     def _cut(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
-        """Parts of equal size in the order of the rows, with a warning where there are rows."""
+        """Parts of equal size in the order of the rows, with a warning if there are rows."""
         count = min(self.categories, table.size)
         if table.rows is not None:
             warnings.warn(
@@ -118,43 +116,33 @@ class SelfEvolvingCurriculum(Selection):
             )
         return [f"part {c}" for c in range(count)], np.arange(table.size) * count // table.size
 
-    def _group(self) -> None:
-        """Sort the prompts by category (`order`), and note the rank of each within its category."""
-        self.order = np.argsort(self.category_N, kind="stable")
-        size_C = np.bincount(self.category_N, minlength=len(self.names))
-        self.start_C = np.cumsum(size_C) - size_C
-        self.size_C = size_C
-        self.rank_N = np.empty(self.table.size, np.int64)
-        self.rank_N[self.order] = np.arange(self.table.size) - np.repeat(self.start_C, size_C)
-
     def select(self, n: int, step: int) -> Choice:
         if step > self.step:
             self._learn()
             self.step = step
-        length_C, held, start_C = self._held(n)
-        category_P, rank_P, probability_P = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
-        free_C, uniforms = self.size_C - length_C, self.rng.random((n, 2))
-        draw(
-            uniforms, self._weights(), free_C, held, start_C, length_C, category_P, rank_P, probability_P
-        )  # fmt: skip
-        prompts = self.order[self.start_C[category_P] + rank_P]
-        return Choice.of(prompts, Reason.PRIORITY, probability_P)
+        free = np.flatnonzero(~self.table["in_flight"])
+        free_C = [free[self.category_N[free] == c] for c in range(len(self.names))]
+        weight_C = self._weights().tolist()
+        total = sum(weight for weight, prompts in zip(weight_C, free_C, strict=True) if len(prompts))
+        chosen, probability_P = np.empty(n, np.int64), np.empty(n)
+        for a, (uniform, place) in enumerate(self.rng.random((n, 2)).tolist()):
+            below, category = 0.0, -1
+            for c, prompts in enumerate(free_C):
+                if len(prompts):
+                    category = c
+                    below += weight_C[c]
+                    if uniform * total < below:
+                        break
+            count = len(free_C[category])
+            probability_P[a] = weight_C[category] / total / count
+            chosen[a] = free_C[category][int(place * count)]
+            free_C[category] = np.delete(free_C[category], int(place * count))
+            if count == 1:
+                total = sum(weight for weight, prompts in zip(weight_C, free_C, strict=True) if len(prompts))
+        return Choice.of(chosen, Reason.PRIORITY, probability_P)
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         return sequential_weights(choice.probabilities, self.table.size - len(self.table.prompts_in_flight))
-
-    def _held(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Count the prompts in flight (C,), and rank them by category, with room for n more; starts (C,)."""
-        busy = self.table.prompts_in_flight
-        category_B, rank_B = self.category_N[busy], self.rank_N[busy]
-        length_C = np.bincount(category_B, minlength=len(self.names))
-        room_C = length_C + np.minimum(n, self.size_C - length_C)
-        start_C = np.cumsum(room_C) - room_C
-        held = np.empty(room_C.sum(), np.int64)
-        order_B = np.lexsort((rank_B, category_B))
-        before_C = np.cumsum(length_C) - length_C
-        held[np.arange(len(busy)) + np.repeat(start_C - before_C, length_C)] = rank_B[order_B]
-        return length_C, held, start_C
 
     def _weights(self) -> np.ndarray:
         # not below 1e-300: where all other prompts are in flight, the last category is drawn from
@@ -202,43 +190,3 @@ class SelfEvolvingCurriculum(Selection):
         check_state(is_known, "sec/unlearned", "is not of its categories")
         self.value_C, self.step = state["value"].copy(), state["step"]
         self.names = list(state["names"])
-        self._group()
-
-
-@kernel
-def draw(uniforms, weight, free, held, start, length, category, rank, probability):  # type: ignore[no-untyped-def]
-    """Draw for every row of `uniforms` a category in proportion to `weight`, then a free prompt of it.
-
-    A prompt is known by its rank 0, 1, ... within its category. The ranks of category c that are not free
-    stand ascending in held[start[c] : start[c] + length[c]], which has room for those drawn here. A category
-    without a free prompt is not drawn from.
-    """
-    total = 0.0
-    for c in range(weight.size):
-        total += weight[c] if free[c] else 0.0
-    for a in range(uniforms.shape[0]):
-        wanted, below, chosen = uniforms[a, 0] * total, 0.0, -1
-        for c in range(weight.size):
-            if free[c]:
-                chosen = c
-                below += weight[c]
-                if wanted < below:
-                    break
-        category[a], probability[a] = chosen, weight[chosen] / total / free[chosen]
-        k = int(uniforms[a, 1] * free[chosen])
-        first, low, high = start[chosen], 0, length[chosen]
-        while low < high:
-            middle = (low + high) >> 1
-            if held[first + middle] - middle <= k:
-                low = middle + 1
-            else:
-                high = middle
-        for b in range(length[chosen], low, -1):
-            held[first + b] = held[first + b - 1]
-        held[first + low] = rank[a] = k + low
-        length[chosen] += 1
-        free[chosen] -= 1
-        if not free[chosen]:
-            total = 0.0
-            for c in range(weight.size):
-                total += weight[c] if free[c] else 0.0

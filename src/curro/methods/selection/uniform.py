@@ -21,7 +21,7 @@ class Uniform(Selection):
     Source: the baseline that every method is compared with. With shares of sources, each source has passes of
     its own.
 
-    The probabilities are 1 over the free prompts, those of somebody who does not know where the pass is.
+    The probabilities are 1 over the free prompts, without knowledge of the pass.
 
     Args:
         replacement: draw every prompt independently of what came before instead of in passes.

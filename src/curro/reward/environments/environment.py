@@ -149,10 +149,10 @@ def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | N
     Args:
         spec: `bfcl`, or a function of your own that makes one, or its class, as `module:function`; with
             options, `bfcl:partial=true`; or a class as TRL's `environment_factory` takes it, with the options
-            of `ToolEnvironment`. None for that of the lab's or BFCL's prompts, where they have one.
+            of `ToolEnvironment`. None for that of the lab's or BFCL's prompts, if they have one.
 
     Raises:
-        ConfigError: no such module or function, or what it makes is no environment.
+        ConfigError: no such module or function, or what it makes is not an environment.
     """
     if spec is not None:
         return _checked(_made(spec), spec)

@@ -42,7 +42,7 @@ class Playing:
     """An episode under way: the model is asked for an action after `context`, until `act` returns False.
 
     The tokens that the model wrote are kept as they are, never decoded and encoded again. An episode ends
-    where the environment ends it, after `turns` actions, with an action that is cut off, or where no token
+    where the environment ends it, after `turns` actions, with an action that is cut off, or if no token
     fits after the next observation.
 
     Args:

@@ -1,4 +1,4 @@
-"""Programs that nobody has read, run where they can do no harm."""
+"""Run unread programs without harm."""
 
 from curro.reward.sandbox.confinement import Confinement
 from curro.reward.sandbox.limits import Limits

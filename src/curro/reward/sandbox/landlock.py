@@ -32,7 +32,7 @@ def version() -> int:
 
 
 def why_not() -> str:
-    """What the machine lacks; "" where there may be a trial."""
+    """What the machine lacks; "" if there may be a trial."""
     if sys.platform != "linux" or filter_program() is None:
         return "its system calls are not known here"
     kernel_version = version()

@@ -39,7 +39,7 @@ class Limits:
         """By the names of the module `resource`.
 
         Args:
-            count_by_user: limit the processes of the program's user, which must then be nobody else's.
+            count_by_user: limit the processes of the program's user, which must run nothing else.
         """
         return {
             "RLIMIT_CPU": math.ceil(self.seconds) + 1,

@@ -12,8 +12,9 @@ from curro.reward.sandbox.confinement import Confinement
 from curro.reward.sandbox.limits import Limits
 from curro.reward.sandbox.run import Started, end, finish, memory_file, pipe, start
 
-_CALLS, _UNITTESTS = (
-    (Path(__file__).parent / "inside" / f"{name}.py").read_text() for name in ("calls", "unittests")
+_WIRE, _PROGRAM, _TESTS, _UNITTESTS = (
+    (Path(__file__).parent / "inside" / f"{name}.py").read_text()
+    for name in ("wire", "program", "tests", "unittests")
 )
 _MODULES = ("collections", "copy", "itertools", "math", "re")
 """That tests may use without importing them."""
@@ -38,10 +39,10 @@ def run_asserts(
     objects can be called, iterated, indexed, combined with each other, asked for public attributes and given
     back. Containers that the program changes in place change for the tests too, and it can call functions of
     the tests that it is given. A test that gives it anything else has no verdict: None. Names of `setup` and
-    of Python's own functions and modules are the program's only where they are what is tested.
+    of Python's own functions and modules are the program's only if they are what is tested.
 
     Args:
-        tests: each passes where it raises nothing; they share their names and `limits.seconds`.
+        tests: each passes if it raises nothing; they share their names and `limits.seconds`.
         setup: executed before the tests, in their process.
         function: the name of the function that is tested, where it is known; else it is read from the tests.
             `_function(NAME)` is the program's function of that name in tests too.
@@ -52,13 +53,11 @@ def run_asserts(
         request_reader, request_writer = pipe(pipes)
         reply_reader, reply_writer = pipe(pipes)
         program_names: dict[str, Any] = {
-            "SIDE": "program",
             "SOURCE": program,
             "REQUESTS": request_reader,
             "REPLIES": reply_writer,
         }
         test_names: dict[str, Any] = {
-            "SIDE": "tests",
             "SETUP": setup,
             "TESTS": list(tests),
             "MODULES": _MODULES,
@@ -68,17 +67,17 @@ def run_asserts(
             "VERDICTS": verdicts,
         }
         try:
-            for names, files in (
-                (program_names, (request_reader, reply_writer)),
-                (test_names, (request_writer, reply_reader, verdicts)),
+            for code, names, files in (
+                (_PROGRAM, program_names, (request_reader, reply_writer)),
+                (_TESTS, test_names, (request_writer, reply_reader, verdicts)),
             ):
                 started = start(
-                    _CALLS,
+                    f"{_WIRE}\n{code}",
                     stdin=nothing,
                     stdout=nothing,
                     names=names,
                     files=files,
-                    hidden="TESTS" in names,
+                    hidden=code is _TESTS,
                     **shared,
                 )
                 processes.append(started)
@@ -101,7 +100,7 @@ def run_unittests(
     *,
     packages: bool = False,
 ) -> list[bool]:
-    """Which of the test cases of the module `unittest` pass; empty where none ran, or they took too long.
+    """Which of the test cases of the module `unittest` pass; empty if none ran, or they took too long.
 
     Program and tests are one module in one confined process, as BigCodeBench's authors execute them, in an
     empty folder. So a program that is written to cheat can pass: measure with such tests, and do not train on

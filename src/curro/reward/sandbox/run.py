@@ -60,7 +60,7 @@ class Started:
     Attributes:
         user: whom the process becomes.
         begun: a pipe into which a byte is written where the program begins.
-        ends_others: the process is no program but ends one, with all that it has started, on SIGTERM.
+        ends_others: the process is not a program but ends one, with all that it started, on SIGTERM.
         memory: bytes that it may hold together with all that it has started, and with its files' entries.
         has_folder: it has folders in memory of its own, /tmp and /dev/shm, and a network of its own.
     """
@@ -77,7 +77,7 @@ class Started:
         """End it with all that it has started, and wait until none of its processes counts any more.
 
         Of bubblewrap the first process inside is killed: it ends when all others have been counted off, which
-        takes a second where they leave very many files, and then bubblewrap ends. If bubblewrap itself were
+        takes a second if they leave very many files, and then bubblewrap ends. If bubblewrap itself were
         killed, nobody could be asked whether they have.
         """
         with contextlib.suppress(ProcessLookupError):
@@ -121,7 +121,7 @@ def run(
 ) -> ProgramRun:
     """Run a Python program as `__main__` and wait for its end.
 
-    Its standard input and output are files in memory, so that whatever it does with them stops nobody; its
+    Its standard input and output are files in memory, so that whatever it does with them stops no caller; its
     standard error is thrown away.
 
     Args:
@@ -408,7 +408,7 @@ def memory_file(content: bytes = b"") -> Iterator[int]:
 
 _WITHOUT_UID = (
     "running as root, a program's number of processes cannot be limited without bubblewrap or Landlock "
-    "({why}): install bubblewrap (apt install bubblewrap), or train as another user"
+    f"({{why}}): install bubblewrap ({bubblewrap.INSTALL}), or train as another user"
 )
 _TRIAL = """
 import socket
@@ -454,7 +454,7 @@ def find_confinement(sandbox: str = "auto") -> Confinement:
 
 
 def _trial(confinement: Confinement) -> str:
-    """What is open to a program in this confinement that should not be; "" where nothing is."""
+    """What is open to a program in this confinement that should not be; "" if nothing is."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         trial = _TRIAL.format(file=__file__, port=server.getsockname()[1])
         try:

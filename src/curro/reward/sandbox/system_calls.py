@@ -1,6 +1,6 @@
-"""A filter of system calls: those that a program may make, and none besides.
+"""A filter of system calls: a list of what a program may make.
 
-What is not listed is refused with EPERM. So a program makes no namespaces, mounts nothing, traces nobody, and
+What is not listed is refused with EPERM. So a program makes no namespaces, mounts nothing, traces none, and
 keeps no data in memory that its limits do not count (memory files, memory that processes share and that stays
 whole while a page of it is mapped, System V's shared memory, io_uring).
 """
@@ -109,7 +109,7 @@ def filter_program(
     """Instructions, 8 bytes each (`struct sock_filter`); None on a machine whose calls are not known.
 
     Args:
-        folder: there is a folder to write to, or what is written elsewhere is somebody else's business.
+        folder: there is a folder to write to, or other means guard what is written elsewhere.
         network: sockets are closed by other means, or open on purpose.
         processes: the program sees none but its own processes, and may send them signals.
         counted: a supervisor is asked for every new process and thread.

@@ -23,7 +23,7 @@ class Rollout:
         logprobs: natural logarithms of the tokens' probabilities under the distribution sampled from, one for
             each of `token_ids`; None where the engine does not know them.
         finish: "stop" where the model ended it, "length" where the limit cut it.
-        error: why there is no completion; None where there is one. A failed rollout is not scored.
+        error: why there is no completion; None if there is one. A failed rollout is not scored.
     """
 
     text: str

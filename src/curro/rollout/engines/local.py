@@ -80,7 +80,7 @@ def _log_distribution(scores_BV: torch.Tensor, settings: SamplingSettings) -> to
 
 
 class RowsOver(StoppingCriteria):
-    """Ends each row by itself: at an end-of-sequence token, or when nobody wants it any more.
+    """Ends each row by itself: at an end-of-sequence token, or when it is cancelled.
 
     Args:
         sampling: what draws the tokens.
@@ -134,7 +134,7 @@ def generate_rows(
         sampling: draws the tokens, T at most a row.
         cancelled: tells of a row whether it is unwanted; asked after every token.
         finished: hears of every row, once, with "stop" as soon as the model has ended it, or "length"; the
-            row's tokens are the first `sampling.step` then. Of the last rows it hears when the model is
+            row's tokens are the first `sampling.step` then. It hears of the last rows when the model is
             as it was before.
     """
     config = generation_config(model, tokenizer, sampling.tokens_BT.shape[1])

@@ -121,13 +121,23 @@ def multiplies_bfloat16() -> bool:
     """Whether products in bfloat16 take less time here than in float32.
 
     They do on GPUs, and on processors with instructions for them. torch can tell which processors of the x86
-    family have such instructions; those of other families are taken to have them.
+    family have such instructions; other families are taken to have them.
     """
     import torch
 
     if torch.cuda.is_available() or platform.machine().lower() not in ("x86_64", "amd64"):
         return True
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+LEAST_LORA_RATE = 1e-5
+"""LoRA learns with about ten times the learning rate of all weights (Schulman, "LoRA Without Regret")."""
+
+LORA_RATE = (
+    "LoRA with the learning rate {0:g} hardly moves: matrices want about ten times the rate of all weights, "
+    "as {1}1e-5 or 1e-4"
+)
+"""What to say of a lower rate, with the option that sets it."""
 
 
 def precision_warning(precision: str | None) -> str | None:
@@ -141,7 +151,7 @@ def precision_warning(precision: str | None) -> str | None:
 
 
 def local_model(name: str, *, threads: int) -> tuple[Any, Any]:
-    """The model of that name, as of `load_model`, on a GPU where there is one."""
+    """The model of that name, as of `load_model`, on a GPU if there is one."""
     import torch
 
     compute_with(threads)

@@ -92,7 +92,7 @@ class StreamedChoice:
         """The choice as a rollout.
 
         Args:
-            with_logprobs: whether the server's log-probabilities are of the distribution sampled from.
+            with_logprobs: whether the server's log-probabilities belong to the distribution sampled from.
             token_ids: the tokens; log-probabilities are left out unless there is one for each of them.
         """
         if self.finish in _BROKEN:

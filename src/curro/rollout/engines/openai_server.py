@@ -62,7 +62,7 @@ def field_sets(chat: bool, *, is_greedy: bool) -> list[dict[str, Any]]:
 
 
 def retokenized(tokenizer: Any, text: str, *, stopped: bool, total: int | None) -> tuple[int, ...] | None:
-    """The tokens of a completion, None where they cannot be told for sure.
+    """The tokens of a completion, None if they cannot be told for sure.
 
     They are right only if they decode to the text and, where the server counts tokens, are as many. A model
     may have written another spelling of the same text in tokens; without a count that goes unseen.
@@ -122,7 +122,7 @@ class OpenAIEngine:
         retries: how often a failed request is repeated.
         backoff: seconds before the first repetition.
         api_key: sent as the bearer token.
-        tempered_logprobs: the server's log-probabilities are those of the distribution sampled from, as
+        tempered_logprobs: the server's log-probabilities belong to the distribution sampled from, as
             vLLM's are with `--logprobs-mode processed_logprobs`. Where False, there are none where
             temperature, top-p or `extra` change the distribution.
         extra: further fields of every request, as `{"chat_template_kwargs": {"enable_thinking": False}}`;

@@ -51,7 +51,7 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
 
 
 def end_ids(model: Any, tokenizer: Any) -> list[int]:
-    """The tokens that end a sequence: those of the model's generation config, and the tokenizer's own."""
+    """The tokens that end a sequence: the generation config's and the tokenizer's own."""
     configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = {configured} if isinstance(configured, int) else set(configured or ())
     return sorted(ends | {tokenizer.eos_token_id} - {None})
@@ -225,7 +225,7 @@ def drawn_tokens(probabilities_BV: torch.Tensor, uniforms_B1: torch.Tensor) -> t
 class SampledLogProbs(LogitsProcessor):
     """Inside its context, draws the tokens of `model.generate` and keeps their log-probabilities.
 
-    They are those of the distribution that is drawn from, after temperature, top-p and the like.
+    They belong to the distribution that is drawn from, after temperature, top-p and the like.
 
     Args:
         as_transformers: give the tokens that `model.generate` would draw by itself. It draws an exponential
@@ -284,7 +284,7 @@ class SampledLogProbs(LogitsProcessor):
         return torch.full_like(scores, -torch.inf).scatter_(1, token_B1, 0.0)
 
     def of(self, completions: Sequence[Sequence[int]]) -> list[list[float]] | None:
-        """Natural logarithms of the latest batch's completions, which end where they were cut.
+        """Natural logarithms of the latest batch's completions, each up to its cut.
 
         None where `model.generate` was replaced, so that no token was drawn here.
         """
@@ -294,9 +294,9 @@ class SampledLogProbs(LogitsProcessor):
         return [row[: len(ids)] for row, ids in zip(rows, completions, strict=True)]
 
     def entropies(self) -> torch.Tensor:
-        """Of the distributions that the latest batch was drawn from, in nats, where it `is_whole`.
+        """Entropies of the latest batch's distributions, in nats, where it `is_whole`.
 
         Returns:
-            float32 (B, T), with those of places behind a completion's end.
+            float32 (B, T), with places behind a completion's end.
         """
         return torch.stack(self._entropies, dim=1)

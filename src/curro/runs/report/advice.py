@@ -30,7 +30,7 @@ MOST_UNREADABLE = 0.5
 """Share of METIS' judgments without a number above which the policy cannot judge."""
 
 STRONGER = 1.5
-"""Factor of uniform sampling's gradients, or signal, above which another setting is better."""
+"""Factor of uniform sampling's gradients above which the learning rate may be too high."""
 
 ENOUGH_ROLLOUTS = 300
 """Rollouts after which a source of pass rate 1% has had no reward with a chance of 5%."""
@@ -66,7 +66,7 @@ class Assessment:
 
 
 def advise(history: History) -> list[Advice]:
-    """Apply all rules; empty where nothing is wrong."""
+    """Apply all rules; empty if nothing is wrong."""
     return [advice for rule in RULES if (advice := rule(history)) is not None]
 
 
@@ -75,7 +75,9 @@ def verdict(history: History) -> Assessment:
     recent = _recent(history)
     if recent is None:
         return Assessment("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
-    share, (uniform, low, high) = signal_share(history, recent), _uniform_share(history)
+    share = signal_share(history, recent)
+    names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
+    uniform, low, high = (history.last(name) for name in names)
     evidence = f"{share:.0%} of the last {len(recent)} groups had a signal"
     if uniform != uniform:
         return Assessment(
@@ -83,15 +85,15 @@ def verdict(history: History) -> Assessment:
             f"{evidence}. What uniform sampling would find is not known: too few prompts were drawn with a "
             "known probability. The option exploration of many methods changes that.",
         )
-    evidence += f", against an estimated {uniform:.0%} ({low:.0%} to {high:.0%})."
     deviation = (4 * share * (1 - share) / len(recent) + ((high - low) / 2) ** 2) ** 0.5
     if share > max(uniform + deviation, 1.1 * uniform):
-        often = f", {share / uniform:.1f} times as often as uniform sampling would" if uniform > 0 else ""
-        return Assessment("works", f"The curriculum finds what teaches{often}: {evidence}")
-    if share < uniform - deviation:
-        return Assessment("behind", f"Uniform sampling would find more that teaches: {evidence}")
+        word, sentence = "works", "The curriculum finds more that teaches than uniform sampling would"
+    elif share < uniform - deviation:
+        word, sentence = "behind", "Uniform sampling would find more that teaches"
+    else:
+        word, sentence = "level", "The curriculum finds about as much that teaches as uniform sampling"
     return Assessment(
-        "level", f"The curriculum finds about as much that teaches as uniform sampling: {evidence}"
+        word, f"{sentence}: {evidence}, against an estimated {uniform:.0%} ({low:.0%} to {high:.0%})."
     )
 
 
@@ -198,34 +200,14 @@ def cut_completions(history: History) -> Advice | None:
 
 def learning_rate(history: History) -> Advice | None:
     """Gradients are larger than with uniform sampling ("Prioritized Replay", section 4.3)."""
-    ratio = history.last("signal/ratio")
-    if _recent(history) is None or not ratio >= STRONGER**2:
+    times = max(history.last("signal/ratio"), 0.0) ** 0.5
+    if _recent(history) is None or not times >= STRONGER:
         return None
     return Advice(
         "learning-rate",
-        f"Gradients are about {ratio**0.5:.1f} times as large as with uniform sampling (signal/ratio is "
-        f"{ratio:.1f}).",
-        f"If the learning rate was tuned for uniform sampling, divide it by up to {ratio**0.5:.1f} should "
+        f"Gradients are about {times:.1f} times as large as with uniform sampling.",
+        f"If the learning rate was tuned for uniform sampling, divide it by up to {times:.1f} should "
         "training become unstable.",
-    )
-
-
-def large_step(history: History) -> Advice | None:
-    """A step has more prompts than its signal needs."""
-    recent = _recent(history)
-    prompts = history.setting("prompts_per_step")
-    if recent is None or not prompts:
-        return None
-    share, uniform = signal_share(history, recent), _uniform_share(history)[0]
-    if uniform != uniform:
-        return None
-    enough = max(round(prompts * uniform / share), 2) if share else prompts
-    if share < STRONGER * uniform or not uniform or enough >= prompts:
-        return None
-    return Advice(
-        "large-step",
-        f"A step of {prompts} prompts has {share / uniform:.1f} times uniform sampling's signal.",
-        f"Try --prompts-per-step {enough} at the same learning rate: fewer prompts a step gain more.",
     )
 
 
@@ -242,34 +224,6 @@ def unreadable_judgments(history: History) -> Advice | None:
     )
 
 
-def narrower(history: History) -> Advice | None:
-    """Held-out pass@1 rises while pass@k falls: the model solves fewer prompts, and those more often.
-
-    Both changes, from the first evaluation to the last, are larger than twice the standard error of a share
-    of the held-out prompts (500 where their number is not known).
-    """
-    for name in history.evaluations:
-        data, _, k = name.rpartition("pass@")
-        prompts = history.held_out(data.removeprefix("eval/").removesuffix("/")) or 500
-        first, last = (history.series(f"{data}pass@{size}")[1] for size in ("1", k))
-        if k == "1" or len(first) < 2 or len(last) < 2:
-            continue
-        changes = []
-        for values in (first, last):
-            variance = np.maximum(values * (1 - values), 0)  # a file may hold what is no share
-            error = (max(variance[0], variance[-1]) / prompts) ** 0.5
-            changes.append((values[-1] - values[0]) / max(error, 1e-9))
-        if changes[0] > 2 and changes[1] < -2:
-            return Advice(
-                "narrower",
-                f"Held-out pass@1 rose from {first[0]:.3f} to {first[-1]:.3f} while pass@{k} fell from "
-                f"{last[0]:.3f} to {last[-1]:.3f}: the model solves fewer problems, and those more often.",
-                "Stop where pass@k was highest, credit rare successes more (--advantage maxrl), or keep the "
-                "model near its start (--beta).",
-            )
-    return None
-
-
 RULES: tuple[Callable[[History], Advice | None], ...] = (
     most_flat,
     rewardless_source,
@@ -278,13 +232,11 @@ RULES: tuple[Callable[[History], Advice | None], ...] = (
     bad_predictions,
     unreadable_judgments,
     learning_rate,
-    large_step,
-    narrower,
 )
 
 
 def _recent(history: History) -> np.ndarray | None:
-    """The rows of the last groups; None where there are too few."""
+    """The rows of the last groups; None if there are too few."""
     count = len(history.groups.prompt)
     return None if count < LEAST else np.arange(max(count - RECENT, 0), count)
 
@@ -292,13 +244,6 @@ def _recent(history: History) -> np.ndarray | None:
 def signal_share(history: History, rows: np.ndarray) -> float:
     """The share of these groups with a signal."""
     return float((history.groups.state[rows] == LEARNABLE).mean())
-
-
-def _uniform_share(history: History) -> tuple[float, float, float]:
-    """The run's latest estimate of that share under uniform sampling, and its interval; NaN for none."""
-    names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
-    share, low, high = (history.last(name) for name in names)
-    return share, low, high
 
 
 @dataclass(frozen=True)

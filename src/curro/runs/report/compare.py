@@ -42,7 +42,6 @@ class Comparison:
         interval: the ends of the 95% interval of `speedup` over seeds: 0 where seeds do not reach the level,
             infinite where they have it from the start. None for the first curriculum and with fewer than
             `FEWEST` seeds; known also where the level was not reached.
-        tokens_speedup, tokens_interval: the same for tokens; None where a run did not count them.
         seconds: of training.
     """
 
@@ -56,8 +55,6 @@ class Comparison:
     to_level: float | None
     speedup: float | None
     interval: tuple[float, float] | None
-    tokens_speedup: float | None
-    tokens_interval: tuple[float, float] | None
     seconds: float
 
 
@@ -95,17 +92,13 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
     histories = read_runs(runs)
     curves = {name: pool(name, seeds, METRIC, "rollouts") for name, seeds in histories.items()}
     fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
-    level = float(next(iter(fits.values()))[-1])
+    base, level = next(iter(curves.values())), float(next(iter(fits.values()))[-1])
     k = _largest_k([history for seeds in histories.values() for history in seeds])
     rows: list[Comparison] = []
-    first_tokens: float | None = None
     for name, seeds in histories.items():
         finals = np.array([history.last(METRIC) for history in seeds])
         reached = crossing(curves[name].x, fits[name], level)
         first = rows[0].to_level if rows else reached
-        tokens = _tokens_after(seeds, reached)
-        first_tokens = first_tokens if rows else tokens
-        interval, tokens_interval = _intervals(histories, curves, name) if rows else (None, None)
         rows.append(
             Comparison(
                 name=name,
@@ -117,9 +110,7 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
                 rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
                 to_level=reached,
                 speedup=first / reached if first and reached else None,
-                interval=interval,
-                tokens_speedup=first_tokens / tokens if first_tokens and tokens else None,
-                tokens_interval=tokens_interval,
+                interval=_interval(base, curves[name]) if rows else None,
                 seconds=float(np.mean([history.last("seconds") for history in seeds])),
             )
         )
@@ -139,67 +130,29 @@ FEWEST = 5
 """Seeds from which on factors and intervals are shown: those of fewer miss the truth too often."""
 
 
-def _intervals(
-    histories: Mapping[str, Sequence[History]], curves: Mapping[str, Curve], name: str
-) -> tuple[Interval | None, Interval | None]:
-    """Bootstrap the 95% intervals of a curriculum's factors in rollouts and in tokens.
+def _interval(base: Curve, own: Curve) -> Interval | None:
+    """Bootstrap the 95% interval of a curriculum's factor in rollouts; None with fewer than `FEWEST` seeds.
 
     The seeds of the first curriculum and of this one are drawn again with replacement, and the level and the
     rollouts to it are computed anew. Draws in which the first curriculum has the level from the start do not
-    count. Both intervals are None with fewer than `FEWEST` seeds.
+    count.
     """
-    first, seeds = next(iter(histories.values())), histories[name]
-    fewest = min(len(first), len(seeds))
+    fewest = min(len(base.values), len(own.values))
     if fewest < FEWEST:
-        return None, None
+        return None
     rng = np.random.default_rng(0)
-    known: dict[tuple[tuple[int, ...], ...], tuple[float, float]] = {}
     factors = []
     for _ in range(RESAMPLES):
-        drawn = tuple(
-            tuple(sorted(rng.integers(len(runs), size=len(runs)).tolist())) for runs in (first, seeds)
-        )
-        if drawn not in known:
-            again = [[runs[i] for i in picks] for runs, picks in zip((first, seeds), drawn, strict=True)]
-            known[drawn] = _factors(again[0], again[1], curves, name, *drawn)
-        factors.append(known[drawn])
-    rollouts, tokens = (values[~np.isnan(values)] for values in np.array(factors).T)
-    return (
-        bootstrap_interval(rollouts, fewest, fewest - 1) if len(rollouts) else None,
-        bootstrap_interval(tokens, fewest, fewest - 1) if len(tokens) else None,
-    )
-
-
-def _factors(
-    first: Sequence[History],
-    seeds: Sequence[History],
-    curves: Mapping[str, Curve],
-    name: str,
-    first_rows: Sequence[int],
-    rows: Sequence[int],
-) -> tuple[float, float]:
-    """Compute the factors in rollouts and tokens between these seeds and these of the first curriculum."""
-    base, own = next(iter(curves.values())), curves[name]
-    fit = isotonic(base.values[list(first_rows)].mean(axis=0))
-    level = float(fit[-1])
-    start = crossing(base.x, fit, level)
-    end = crossing(own.x, isotonic(own.values[list(rows)].mean(axis=0)), level)
-    if not start:
-        return np.nan, np.nan
-    if end is None:
-        return 0.0, 0.0
-    if not end:
-        return np.inf, np.inf
-    spent, needed = _tokens_after(first, start), _tokens_after(seeds, end)
-    return start / end, spent / needed if spent and needed else np.nan
-
-
-def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | None:
-    """Count the tokens of so many rollouts, the mean over seeds; None where they are not known."""
-    if rollouts is None:
-        return None
-    mean = np.mean([history.tokens_after(rollouts) for history in seeds])
-    return None if np.isnan(mean) else float(mean)
+        drawn = [
+            curve.values[rng.integers(len(curve.values), size=len(curve.values))].mean(axis=0)
+            for curve in (base, own)
+        ]
+        fit = isotonic(drawn[0])
+        start = crossing(base.x, fit, fit[-1])
+        end = crossing(own.x, isotonic(drawn[1]), fit[-1])
+        if start:
+            factors.append(0.0 if end is None else start / end if end else np.inf)
+    return bootstrap_interval(np.array(factors), fewest, fewest - 1) if factors else None
 
 
 def read_runs(runs: RunsByName) -> dict[str, list[History]]:
@@ -219,18 +172,13 @@ def read_runs(runs: RunsByName) -> dict[str, list[History]]:
 
 
 def with_judgments(history: History) -> History:
-    """Count judgments (METIS) as rollouts, of which no tokens are recorded."""
+    """Count judgments (METIS) as rollouts."""
     judgments_S = np.nan_to_num(history.metrics.get("judge/judgments", np.zeros(1)))
     if not judgments_S.any():
         return history
     # the line of an evaluation alone does not repeat the judgments so far
     rollouts_S = history.metrics["rollouts"] + np.maximum.accumulate(judgments_S)
-    unknown_L = np.full_like(history.generated["tokens"], np.nan)
-    return replace(
-        history,
-        metrics={**history.metrics, "rollouts": rollouts_S},
-        generated={**history.generated, "tokens": unknown_L},
-    )
+    return replace(history, metrics={**history.metrics, "rollouts": rollouts_S})
 
 
 def pool(
@@ -275,13 +223,12 @@ def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
 
 def cells(row: Comparison, rows: Sequence[Comparison]) -> tuple[str, ...]:
     """Write one of these rows under `columns`; factors are shown with their intervals or not at all."""
-    factors = (_factor(row.speedup, row.interval), _factor(row.tokens_speedup, row.tokens_interval))
     error = "" if row.error is None else f" ±{row.error:.3f}"
     return (
         f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
-        *(factors if _has_intervals(rows) else ()),
+        *([_factor(row.speedup, row.interval)] if _has_intervals(rows) else []),
         f"{row.seconds:,.0f}",
         f"{row.seeds}",
     )
@@ -310,7 +257,7 @@ def remarks(rows: Sequence[Comparison]) -> list[str]:
         )
     if _has_intervals(rows):
         said.append(
-            "In brackets: 95% intervals over seeds, for the factors; an end of 0 says that with some draws "
+            "In brackets: 95% intervals over seeds, for the factor; an end of 0 says that with some draws "
             "of the seeds the level is not reached."
         )
     spent = [row.rollouts for row in rows]
@@ -324,12 +271,12 @@ def remarks(rows: Sequence[Comparison]) -> list[str]:
 def columns(rows: Sequence[Comparison]) -> tuple[str, ...]:
     """Name the columns of `cells`."""
     level = f"rollouts to {readable(rows[0].name, 40)}'s level"
-    factors = ("fewer", "fewer tokens") if _has_intervals(rows) else ()
-    return ("held-out pass@1", "rollouts", level, *factors, "seconds", "seeds")
+    factor = ["fewer"] if _has_intervals(rows) else []
+    return ("held-out pass@1", "rollouts", level, *factor, "seconds", "seeds")
 
 
 def _has_intervals(rows: Sequence[Comparison]) -> bool:
-    return any(row.interval or row.tokens_interval for row in rows)
+    return any(row.interval for row in rows)
 
 
 def render_comparison(rows: Sequence[Comparison]) -> Table:

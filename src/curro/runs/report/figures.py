@@ -1,7 +1,6 @@
-"""Draw the ten figures of a run's page, and the two that compare runs, with matplotlib.
+"""Draw the six figures of a run's page, and the two that compare runs, with matplotlib.
 
-Each function draws one figure, or returns None where the run holds nothing to show in it. `Picture.svg` is
-markup for a page, whose style sheet gives the colours; `Picture.pixels` is an image for a logger.
+Each function draws one figure, or returns None where the run holds nothing to show in it.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from curro.core.text import readable, slug
@@ -90,14 +87,6 @@ class Picture:
             r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg class="chart" \1 role="img">', svg, count=1
         )
 
-    def pixels(self) -> np.ndarray:
-        """The figure on white, uint8 (height, width, 3)."""
-        with _styled():
-            self.figure.set(dpi=140, facecolor="white")
-            canvas = FigureCanvasAgg(self.figure)
-            canvas.draw()
-            return np.asarray(canvas.buffer_rgba())[..., :3].copy()
-
 
 def run_figures(history: History) -> list[Picture]:
     """Draw the figures for which a run has numbers, the most important first."""
@@ -129,7 +118,15 @@ def outcomes(history: History) -> Picture | None:
     if len(estimate[0]):
         caption += " Where blue ends above the dashed line, the curriculum finds more than uniform sampling."
     title = "What the chosen prompts gave"
-    return _stack("outcomes", title, spans.edges, layers, caption, "share of groups", estimate)
+    axes, below = _axes(), np.zeros(len(spans.edges))
+    for label, (values, colour) in layers.items():
+        above = below + np.append(values, values[-1])
+        axes.fill_between(spans.edges, below, above, step="post", color=colour, linewidth=0, label=label)
+        below = above
+    if len(estimate[0]):
+        axes.plot(*thin(*estimate), color=INK, linestyle="--", label="mixed, uniform sampling (est.)")
+    axes.set(xlim=(spans.edges[0], spans.edges[-1]), ylim=(0, 1))
+    return _picture("outcomes", title, axes, caption, y_label="share of groups")
 
 
 def reward(history: History) -> Picture | None:
@@ -144,60 +141,6 @@ def reward(history: History) -> Picture | None:
         "Mean of ten steps. It follows the choice of prompts as much as the policy: held-out success tells."
     )
     return _picture("reward", "Reward of the training rollouts", axes, caption)
-
-
-def chosen_rates(history: History) -> Picture | None:
-    """Success rates of the groups over time, as shades of their share of a step's groups."""
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    spans = Spans.of(groups.step, 40)
-    inside = np.clip(np.round(groups.rate * 8), 1, 7).astype(np.int64)
-    eighths = np.where(groups.state == LEARNABLE, inside, np.where(groups.state == SOLVED, 8, 0))
-    share = np.array([spans.share(eighths == i) for i in range(9)])
-    axes = _axes()
-    blues = LinearSegmentedColormap.from_list("blues", [(*_rgb(BLUE), 0.0), (*_rgb(BLUE), 1.0)])
-    shown = np.ma.masked_equal(share, 0)
-    axes.pcolormesh(
-        spans.edges, (np.arange(10) - 0.5) / 8, np.sqrt(shown), cmap=blues, vmin=0, vmax=1, linewidth=0
-    )
-    axes.grid(visible=False)
-    caption = "The stronger the colour, the larger the share of groups. 0 and 1 are groups without a signal."
-    return _picture("chosen-rates", "Difficulty of the chosen prompts", axes, caption, y_label="success rate")
-
-
-def known_states(history: History) -> Picture | None:
-    """How many prompts are unseen, all wrong, mixed and all right by their latest group."""
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    spans, again = Spans.of(groups.step), groups.earlier >= 0
-    before = np.where(again, groups.state[groups.earlier], -1)
-    seen = {
-        state: np.cumsum(spans.sum(groups.state == state) - spans.sum(before == state))
-        / max(history.prompts, 1)
-        for state in (LEARNABLE, SOLVED, UNSOLVED)
-    }
-    layers = {
-        "mixed": (seen[LEARNABLE], BLUE), "all right": (seen[SOLVED], GREEN),
-        "all wrong": (seen[UNSOLVED], RED),
-        "not seen yet": (1 - np.sum(list(seen.values()), axis=0), GRID),
-    }  # fmt: skip
-    caption = f"Each of {history.prompts:,} prompts by its latest group."
-    title = "What prompts are known to be"
-    return _stack("known-states", title, spans.edges, layers, caption, "share of prompts")
-
-
-def drawn_sources(history: History) -> Picture | None:
-    """Shares of the sources among the groups."""
-    groups = history.groups
-    if len(groups.sources) < 2:
-        return None
-    spans = Spans.of(groups.step)
-    layers = {name: (spans.share(rows), COLOURS[i]) for i, (name, rows) in enumerate(_by_source(groups))}
-    return _stack(
-        "drawn-sources", "Sources of the chosen prompts", spans.edges, layers, "", "share of groups"
-    )
 
 
 def source_rates(history: History) -> Picture | None:
@@ -238,20 +181,6 @@ def lengths(history: History) -> Picture | None:
     return _picture("lengths", "Length of the completions", axes, caption)
 
 
-def fill(history: History) -> Picture | None:
-    """How many groups are rolled out for one that the gate admits."""
-    groups = history.groups
-    if groups.admitted.all():
-        return None
-    spans = Spans.of(groups.step)
-    total, admitted = spans.sum(np.ones(len(groups.step))), spans.sum(groups.admitted)
-    axes = _axes()
-    axes.plot(spans.middle[admitted > 0], total[admitted > 0] / admitted[admitted > 0], color=BLUE)
-    axes.set_ylim(bottom=0)
-    caption = f"The gate rejected {1 - groups.admitted.mean():.0%} of all groups; others took their places."
-    return _picture("fill", "Groups rolled out for one admitted", axes, caption)
-
-
 def calibration(history: History) -> Picture | None:
     """Mean outcomes against mean predictions, in bins of about equally many groups."""
     predictions = predictions_of(history)
@@ -272,46 +201,41 @@ def calibration(history: History) -> Picture | None:
 
 
 FIGURES: tuple[Callable[[History], Picture | None], ...] = (
-    held_out, outcomes, reward, chosen_rates, known_states, drawn_sources, source_rates, lengths, fill,
+    held_out,
+    outcomes,
+    reward,
+    source_rates,
+    lengths,
     calibration,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Band:
-    """A curve with a band: x (E,), its middle and half width (E,)."""
-
-    x: np.ndarray
-    middle: np.ndarray
-    half: np.ndarray
+)
 
 
 def lines(
     name: str,
     title: str,
-    curves: Mapping[str, tuple[np.ndarray, np.ndarray] | Band],
+    curves: Mapping[str, Sequence[np.ndarray]],
     caption: str = "",
     *,
     x_label: str = STEP,
     y_label: str = "",
     marked: bool = False,
 ) -> Picture | None:
-    """Draw named curves; empty ones are left out, and a single one has no legend."""
-    drawn = {label: curve for label, curve in curves.items() if isinstance(curve, Band) or len(curve[0])}
+    """Draw named curves x, y, or x, y, half with a band around y; empty ones are left out."""
+    drawn = {label: curve for label, curve in curves.items() if len(curve[0])}
     if not drawn:
         return None
     with _styled():
         axes = _axes()
         for i, (label, curve) in enumerate(drawn.items()):
             colour = COLOURS[i % len(COLOURS)]
-            x, y = (curve.x, curve.middle) if isinstance(curve, Band) else curve
+            x, y, *half = curve
             few = marked and len(x) <= MARKED
             axes.plot(
                 *thin(x, y), color=colour, linestyle=DASHES[i % 4], marker="osD^"[i % 4] if few else None,
                 markersize=3, label=_label(label) if len(drawn) > 1 else None,
             )  # fmt: skip
-            if isinstance(curve, Band):
-                axes.fill_between(x, y - curve.half, y + curve.half, color=colour, alpha=0.16, linewidth=0)
+            if half:
+                axes.fill_between(x, y - half[0], y + half[0], color=colour, alpha=0.16, linewidth=0)
         return _picture(slug(name), title, axes, caption, x_label=x_label, y_label=y_label)
 
 
@@ -377,22 +301,6 @@ def _by_source(groups: GroupColumns) -> Iterator[tuple[str, np.ndarray]]:
         yield "others", rest
 
 
-def _stack(
-    name: str, title: str, edges: np.ndarray, layers: Mapping[str, tuple[np.ndarray, str]], caption: str,
-    y_label: str, estimate: tuple[np.ndarray, np.ndarray] | None = None,
-) -> Picture:  # fmt: skip
-    """Draw layers of shares upon one another, and the estimate for uniform sampling over them."""
-    axes, below = _axes(), np.zeros(len(edges))
-    for label, (values, colour) in layers.items():
-        above = below + np.append(values, values[-1])
-        axes.fill_between(edges, below, above, step="post", color=colour, linewidth=0, label=_label(label))
-        below = above
-    if estimate is not None and len(estimate[0]):
-        axes.plot(*thin(*estimate), color=INK, linestyle="--", label="mixed, uniform sampling (est.)")
-    axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1))
-    return _picture(name, title, axes, caption, y_label=y_label)
-
-
 def _axes() -> Axes:
     return Figure(figsize=(WIDTH, HEIGHT), facecolor="none").add_axes((0, 0, 1, 1))
 
@@ -436,10 +344,6 @@ def short(value: float) -> str:
         if abs(value) >= limit:
             return f"{value / limit:.3g}{unit}"
     return f"{value:.3g}"
-
-
-def _rgb(colour: str) -> Sequence[float]:
-    return matplotlib.colors.to_rgb(colour)
 
 
 @contextmanager

@@ -14,14 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from curro.core.checkpoint import load_state
-from curro.core.errors import CheckpointError, ConfigError, RunError
+from curro.core.errors import ConfigError, RunError
 from curro.core.text import printable, readable
-from curro.runs.estimate_folder import render_bands
-from curro.runs.folder import RunFolder, count_from_one, saved_curriculum
+from curro.runs.folder import RunFolder
 from curro.runs.reader import GroupColumns, read_history
 from curro.runs.report.advice import verdict
-from curro.runs.report.prompts import PromptHistory, Ranking, RolloutsReader, rankings, spelt_out
+from curro.runs.report.prompts import PromptHistory, Ranking, kept_rollouts, rankings, spelt_out
 
 _WIDTH = 60
 
@@ -31,19 +29,13 @@ def inspect_run(
     n: int,
     console: Console,
     out: str | os.PathLike[str] | None = None,
-    *,
-    keys: bool = False,
 ) -> None:
     """Print the prompt table's columns, and the first prompts of each ranking.
 
-    Then, for the usual difficulty bands, the rollouts that an admitted group would cost, and how the
-    run stands against uniform sampling.
+    Then say how the run stands against uniform sampling.
 
     Args:
-        run: the run, its folder, or a TRL checkpoint that holds a curriculum.
         n: prompts to show of each ranking.
-        console: where to print.
-        keys: show the prompts' keys in place of the beginnings of their texts.
         out: write the whole prompt table to this .csv or .parquet file instead.
 
     Raises:
@@ -52,53 +44,20 @@ def inspect_run(
     """
     if n < 1:
         raise ConfigError(f"the number of prompts to show is at least 1, not {n}")
-    saved = None if isinstance(run, RunFolder) else saved_curriculum(Path(run))
-    if saved is not None:
-        _show_table(checkpoint_table(saved), console, out)
-        console.print(
-            Text(f"from {saved}, without the lines of a run, so without rankings; --out writes the table")
-        )
-        return
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    if folder.has_table or out is not None or not folder.latest():
-        _show_table(folder.table(), console, out)
-    else:
-        console.print("The prompt table is saved with the first checkpoint; the run's groups so far:")
     if out is not None:
-        return
-    history = read_history(folder)
-    for ranking in rankings(history.groups, n):
-        console.print(render_ranking(ranking, keys=keys))
-    size = history.setting("rollouts_per_prompt")
-    rates = history.groups.rate[history.groups.latest]
-    if size and len(rates):
-        costs = render_bands(rates, size)
-        costs.title, costs.title_justify = Text("Bands, by the prompts' latest groups"), "left"
-        console.print(costs)
-    console.print(Text(verdict(history).sentence))
-
-
-def _show_table(table: pa.Table, console: Console, out: str | os.PathLike[str] | None) -> None:
-    if out is not None:
+        table = folder.table()
         export(table, Path(out))
         console.print(Text(f"{table.num_rows} prompts written to {out}"))
         return
-    console.print(render_columns(table))
-
-
-def checkpoint_table(saved: Path) -> pa.Table:
-    """Read the prompt table of a saved curriculum, which has numbers and no texts."""
-    columns = load_state(saved).get("table")
-    if not isinstance(columns, dict) or not columns:
-        raise CheckpointError(f"{saved} has no prompt table: another version of curro wrote it")
-    size = np.size(next(iter(columns.values())))
-    for name, column in columns.items():
-        is_array = isinstance(column, np.ndarray) and column.shape == (size,)
-        if not (is_array and column.dtype.kind in "biuf"):
-            raise CheckpointError(
-                f"{saved} is damaged: {name!r:.50} of its prompt table is no column of {size} numbers"
-            )
-    return count_from_one(pa.table({NUMBER: np.arange(size)} | columns))
+    if folder.has_table or not folder.latest():
+        console.print(render_columns(folder.table()))
+    else:
+        console.print("The prompt table is saved with the first checkpoint; the run's groups so far:")
+    history = read_history(folder)
+    for ranking in rankings(history.groups, n):
+        console.print(render_ranking(ranking))
+    console.print(Text(verdict(history).sentence))
 
 
 def export(table: pa.Table, path: Path) -> None:
@@ -136,7 +95,7 @@ NUMBER = "prompt"
 """The column of a prompt table that holds the prompts' numbers."""
 
 
-def render_ranking(ranking: Ranking, *, keys: bool = False) -> Table:
+def render_ranking(ranking: Ranking) -> Table:
     """Show a ranking with its rule below."""
     shown = _table(ranking.title, ("row", "prompt", "visits", "now", "at step", "best", "at step"))
     shown.columns[1].justify = "left"
@@ -144,7 +103,7 @@ def render_ranking(ranking: Ranking, *, keys: bool = False) -> Table:
     for prompt in ranking.prompts:
         shown.add_row(
             f"{prompt.number}",
-            Text(readable(prompt.key if keys else prompt.text, _WIDTH)),
+            Text(readable(prompt.text, _WIDTH)),
             f"{prompt.visits}",
             f"{prompt.rate:.2f}",
             f"{prompt.last_step}",
@@ -177,20 +136,14 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
     Raises:
         RunError: no run, or a prompt that it has not drawn.
     """
-    groups, kept = read_history(folder).groups, RolloutsReader(folder.rollouts_file)
-    while kept.advance():
-        pass
+    groups = read_history(folder).groups
     number = find_prompt(groups, prompt)
+    kept = {} if number is None else kept_rollouts(folder.rollouts_file, [number])
     history = None if number is None else PromptHistory.of(groups, number, kept)
-    if history is None and _is_in_table(folder, prompt):
-        raise RunError(
-            f"the run in {folder.path} has not drawn the prompt {readable(prompt, 60)!r} yet: there are no "
-            "visits to show"
-        )
     if history is None:
         raise RunError(
-            f"the run in {folder.path} knows no prompt {readable(prompt, 60)!r}: give its key or its number, "
-            "as `curro inspect` shows them"
+            f"the run in {folder.path} has not drawn a prompt {readable(prompt, 60)!r}: give a key or a "
+            "number, as `curro inspect` shows them"
         )
     source = f", from {printable(history.source)}" if history.source else ""
     console.print(Text(f"{readable(history.title, 400)} (prompt {history.number}{source})", style="bold"))
@@ -211,22 +164,12 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
 
 def find_prompt(groups: GroupColumns, prompt: str) -> int | None:
     """Find a prompt's number by its key or else by its number; None for a prompt that was never drawn."""
-    for row in np.flatnonzero(groups.first).tolist():
-        if groups.key(row) == prompt:
-            return int(groups.prompt[row])
+    rows = np.flatnonzero(pc.equal(groups.texts["key"], prompt).fill_null(False))
+    if len(rows):
+        return int(groups.prompt[rows[0]])
     if prompt.isascii() and prompt.isdigit() and len(prompt) < 16 and int(prompt) in groups.prompt:
         return int(prompt)
     return None
-
-
-def _is_in_table(folder: RunFolder, prompt: str) -> bool:
-    """Whether the saved prompt table has a row of this key or number."""
-    if not folder.has_table:
-        return False
-    table = folder.table()
-    if "key" in table.column_names and prompt in table["key"].to_pylist():
-        return True
-    return prompt.isascii() and prompt.isdigit() and len(prompt) < 16 and int(prompt) < table.num_rows
 
 
 def written(text: str) -> Text:

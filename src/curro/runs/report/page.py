@@ -18,26 +18,21 @@ import numpy as np
 from curro.core.files import replacing
 from curro.core.text import readable
 from curro.rollout.evaluation_results import Sheet
-from curro.runs.folder import RunFolder, run_names
+from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
 from curro.runs.report.advice import advise, headlines, verdict
 from curro.runs.report.compare import (
     METRIC,
-    OVERVIEW,
-    RECENT_NOTE,
-    Comparison,
     RunsByName,
-    by_curriculum,
     cells,
     columns,
     comparison_table,
-    overview_row,
     pool,
     read_runs,
     remarks,
 )  # fmt: skip
-from curro.runs.report.figures import Band, Picture, lines, run_figures, trailing_mean
-from curro.runs.report.prompts import PromptHistory, RolloutsReader, rankings, spelt_out
+from curro.runs.report.figures import Picture, lines, run_figures, trailing_mean
+from curro.runs.report.prompts import PromptHistory, kept_rollouts, rankings, spelt_out
 
 ROWS = 8
 """Prompts of each ranking."""
@@ -70,10 +65,11 @@ class Live:
     overview: bool = False
 
 
-def run_page(history: History, kept: RolloutsReader, live: Live | None = None) -> str:
+def run_page(folder: RunFolder, history: History, live: Live | None = None) -> str:
     """Render the page of one run, as far as it is."""
     shown = rankings(history.groups, ROWS)
     numbers = {prompt.number for ranking in shown for prompt in ranking.prompts}
+    kept = kept_rollouts(folder.rollouts_file, numbers)
     return _ENVIRONMENT.get_template("run.html").render(
         title=f"curro: {readable(history.name, 60)}",
         live=live,
@@ -92,19 +88,19 @@ def run_page(history: History, kept: RolloutsReader, live: Live | None = None) -
 
 def tables_page(
     title: str,
-    sheets: Sequence[Sheet],
+    sheet: Sheet | None,
     notes: Sequence[str] = (),
     pictures: Sequence[Picture] = (),
     links: Mapping[str, str] | None = None,
     live: Live | None = None,
 ) -> str:
-    """Render tables, sentences and figures.
+    """Render a table, sentences and figures.
 
     Args:
-        links: addresses for the texts of first columns.
+        links: addresses for the texts of the first column.
     """
     return _ENVIRONMENT.get_template("tables.html").render(
-        title=title, sheets=sheets, notes=notes, pictures=pictures, links=links or {}, live=live
+        title=title, sheet=sheet, notes=notes, pictures=pictures, links=links or {}, live=live
     )
 
 
@@ -120,18 +116,15 @@ def write_report(run: RunFolder | str | os.PathLike[str], out: str | os.PathLike
     """Write a run's page to a file.
 
     Args:
-        run: the run, or its folder; it may still be training.
+        run: may still be training.
         out: where to; `report.html` in the run's folder by default.
 
     Raises:
         RunError: no run, or one without a finished training step.
     """
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    history, kept = read_history(folder), RolloutsReader(folder.rollouts_file)
-    while kept.advance():
-        pass
     path = folder.path / "report.html" if out is None else Path(out)
-    return write_page(path, run_page(history, kept))
+    return write_page(path, run_page(folder, read_history(folder)))
 
 
 def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
@@ -142,33 +135,12 @@ def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
         out: the file.
     """
     rows = comparison_table(runs)
-    figures = comparison_figures(read_runs(runs))
-    title = f"{len(rows)} curricula on one task"
-    return write_page(Path(out), tables_page(title, [comparison_sheet(rows)], remarks(rows), figures))
-
-
-def comparison_sheet(rows: Sequence[Comparison]) -> Sheet:
-    """Lay the comparison out for a page."""
     table = [(readable(row.name, 60), *cells(row, rows)) for row in rows]
-    return Sheet("", ("curriculum", *columns(rows)), tuple(table))
-
-
-def write_reports(paths: Sequence[Path], out: Path) -> list[Path]:
-    """Write the page of each of several runs, and one page of all that leads to them."""
-    folders = [RunFolder.open(path) for path in paths]
-    names = run_names([folder.path for folder in folders])
-    histories = {name: read_history(folder) for name, folder in zip(names, folders, strict=True)}
-    pages = [write_report(folder) for folder in folders]
-    links = {name: os.path.relpath(page, out.parent) for name, page in zip(names, pages, strict=True)}
-    sheets, notes = [], [RECENT_NOTE]
-    if all(len(history.series(METRIC, "rollouts")[1]) for history in histories.values()):
-        rows = comparison_table(by_curriculum(folders))
-        sheets, notes = [comparison_sheet(rows)], [*remarks(rows), *notes]
-    table = [overview_row(name, history) for name, history in histories.items()]
-    sheets.append(Sheet("", OVERVIEW, tuple(table)))
-    figures = comparison_figures({name: [history] for name, history in histories.items()})
-    page = tables_page(f"{len(names)} runs", sheets, notes, figures, links)
-    return [*pages, write_page(out, page)]
+    sheet = Sheet("", ("curriculum", *columns(rows)), tuple(table))
+    figures = comparison_figures(read_runs(runs))
+    return write_page(
+        Path(out), tables_page(f"{len(rows)} curricula on one task", sheet, remarks(rows), figures)
+    )
 
 
 def comparison_figures(histories: Mapping[str, Sequence[History]]) -> list[Picture]:
@@ -183,9 +155,7 @@ def comparison_figures(histories: Mapping[str, Sequence[History]]) -> list[Pictu
         for name, seeds in histories.items():
             if all(len(history.series(metric, "rollouts")[1]) for history in seeds):
                 curve = pool(name, seeds, metric, "rollouts", trailing_mean if is_smooth else np.asarray)
-                curves[name] = (
-                    Band(curve.x, curve.mean, curve.error) if len(seeds) > 1 else (curve.x, curve.mean)
-                )
+                curves[name] = (curve.x, curve.mean, curve.error)[: 3 if len(seeds) > 1 else 2]
         caption = "Mean of ten steps." if is_smooth else ""
         label = "training rollouts"
         pictures.append(

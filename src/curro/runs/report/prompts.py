@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from curro.core.selection import Reason
 from curro.core.text import printable
-from curro.runs.json_lines import BLOCK, GrowingFile, as_object, line_starts, parse_columns
-from curro.runs.reader import LARGEST, LEARNABLE, UNSOLVED, GroupColumns, GrowingColumns
+from curro.runs.json_lines import as_object, whole_lines
+from curro.runs.reader import LARGEST, LEARNABLE, UNSOLVED, GroupColumns
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A prompt of a ranking.
+    """A prompt of a ranking: success rates and training steps of its latest and of its best group.
 
     Attributes:
-        number, key: the prompt's in the data set.
         text: the beginning of the prompt; its key where the run does not know the text.
-        visits: the number of its finished groups.
-        rate, last_step: the success rate and the training step of its latest group.
-        best, best_step: those of its best group.
     """
 
     number: int
@@ -102,7 +99,8 @@ VISITS, KEPT = 200, 20
 
 STATES = ("all wrong", "mixed", "all right")
 
-_TYPES = {"step": pa.int64(), "prompt": pa.int64()}
+KeptLines = dict[int, dict[tuple[int, str], dict[str, Any]]]
+"""By prompt, then by training step and ticket: the line of a group of which rollouts were kept."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ class KeptRollout:
 
     @property
     def facts(self) -> str:
-        """Its reward, and where they are known its length and whether it was cut."""
+        """Its reward, and if they are known its length and whether it was cut."""
         parts = ["no reward" if self.reward is None else f"reward {self.reward:g}"]
         parts += [] if self.tokens is None else [f"{self.tokens} tokens"]
         return ", ".join([*parts, *["cut at the limit"] * self.is_cut])
@@ -124,16 +122,11 @@ class KeptRollout:
 
 @dataclass(frozen=True)
 class Visit:
-    """One group of a prompt.
+    """One group of a prompt, with the rollouts that were kept of it.
 
     Attributes:
-        step: the training step.
-        rate: the group's success rate.
         state: one of `STATES`.
-        reason: why the prompt was chosen.
-        is_admitted: whether the group was trained on.
-        predicted: what the method had predicted, in words; of METIS, the policy's judgment.
-        rollouts: the kept ones.
+        predicted: what the method had predicted, in words; for METIS, the policy's judgment.
     """
 
     step: int
@@ -150,10 +143,8 @@ class PromptHistory:
     """A prompt and its latest visits, the last first.
 
     Attributes:
-        number, key: the prompt's.
-        source: empty where it has none.
         title: the beginning of the prompt; its key where the run does not know the text.
-        text: the prompt as the model read it, from the kept rollouts; empty where none were kept.
+        text: the prompt as the model read it, from the kept rollouts; empty if none were kept.
         count: the number of all visits.
     """
 
@@ -166,12 +157,12 @@ class PromptHistory:
     visits: list[Visit]
 
     @classmethod
-    def of(cls, groups: GroupColumns, number: int, kept: RolloutsReader) -> PromptHistory | None:
+    def of(cls, groups: GroupColumns, number: int, kept: KeptLines) -> PromptHistory | None:
         """Read a prompt's history; None for a prompt that was never visited."""
         rows = np.flatnonzero(groups.prompt == number)
         if not len(rows):
             return None
-        lines, last = kept.of(number), rows[-1]
+        lines, last = kept.get(number, {}), rows[-1]
         source = int(groups.source[last])
         return cls(
             number,
@@ -184,46 +175,24 @@ class PromptHistory:
         )
 
 
-class RolloutsReader:
-    """Knows where each group's line of kept rollouts is; texts are read when they are asked for.
+_START = re.compile(rb'\{"step": (\d{1,15}), "prompt": (\d{1,15}),')
+"""How a line of kept rollouts begins."""
 
-    Attributes:
-        left: bytes that have not been read yet.
-        version: grows with all that is read.
-    """
 
-    def __init__(self, path: Path) -> None:
-        self._file = GrowingFile(path)
-        self.left = self.version = 0
-        self._lines = GrowingColumns()
-
-    def advance(self, most: int = BLOCK) -> bool:
-        """Read the next block, and return whether there is more to read now."""
-        block = self._file.read(most)
-        self.left = block.left
-        if not block.start and len(self._lines):
-            self._lines = GrowingColumns()
-        if not block.data:
-            return False
-        table = parse_columns(block, self._file.path, _TYPES, tuple(_TYPES))
-        columns = {name: table[name].to_numpy() for name in _TYPES} | {"line": line_starts(block)}
-        self._lines.append(columns, table.num_rows)
-        self.version += 1
-        return bool(block.left)
-
-    def of(self, prompt: int) -> dict[tuple[int, str], dict[str, Any]]:
-        """Read the latest lines of a prompt, in order, by their training step and ticket."""
-        if not len(self._lines):
-            return {}
-        rows = np.flatnonzero(self._lines["prompt"] == prompt)[-KEPT:]
-        lines = {}
-        with self._file.path.open("rb") as file:
-            for row in rows.tolist():
-                file.seek(int(self._lines["line"][row]))
-                with suppress(ValueError):  # the file was written anew meanwhile
-                    line = as_object(file.readline())
-                    lines[int(self._lines["step"][row]), str(line.get("ticket"))] = line
-        return lines
+def kept_rollouts(path: Path, prompts: Iterable[int]) -> KeptLines:
+    """Read the lines of the latest `KEPT` groups of each of these prompts of which rollouts were kept."""
+    latest = {prompt: deque[tuple[int, bytes]](maxlen=KEPT) for prompt in prompts}
+    for line in whole_lines(path):
+        if (start := _START.match(line)) and int(start[2]) in latest:
+            latest[int(start[2])].append((int(start[1]), line))
+    kept: KeptLines = {}
+    for prompt, lines in latest.items():
+        kept[prompt] = {}
+        for step, line in lines:
+            with suppress(ValueError):  # it is damaged
+                group = as_object(line)
+                kept[prompt][step, str(group.get("ticket"))] = group
+    return kept
 
 
 def spelt_out(text: str, most: int) -> str:
@@ -240,7 +209,7 @@ def reason_name(value: int) -> str:
 
 def _visit(groups: GroupColumns, row: int, lines: dict[tuple[int, str], dict[str, Any]]) -> Visit:
     step = int(groups.step[row])
-    kept = lines.get((step, groups.ticket(row)), {}).get("rollouts")
+    kept = lines.get((step, str(groups.ticket(row))), {}).get("rollouts")
     kept = kept if isinstance(kept, list) else []
     predicted = {name.removeprefix("predicted_"): values[row] for name, values in groups.predicted.items()}
     return Visit(

@@ -23,15 +23,14 @@ from curro.core.errors import RunError
 from curro.core.text import printable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder, is_run
-from curro.runs.reader import History, RunReader
+from curro.runs.reader import History, read_history
 from curro.runs.report.compare import OVERVIEW, RECENT_NOTE, overview_row
 from curro.runs.report.page import Live, comparison_figures, run_page, tables_page
-from curro.runs.report.prompts import RolloutsReader
 
 HOST = "127.0.0.1"
 
-READING, SHARE = 2.0, 0.1
-"""Seconds of reading before what was read so far is shown, and the share of a core that a page may take."""
+SHARE = 0.1
+"""The share of a core that a page may take."""
 
 
 class WatchedRun:
@@ -40,55 +39,40 @@ class WatchedRun:
     Attributes:
         name: what the page calls it.
         error: why it cannot be read, in a sentence; empty where it can.
+        history: the run as last read; None before its first line.
+        version: changes when there is something new to show.
     """
 
     def __init__(self, path: Path, name: str) -> None:
-        self.path, self.name, self.error = path, name, ""
-        self._readers: tuple[RunReader, RolloutsReader] | None = None
+        self.path, self.name, self.error, self.version = path, name, "", ""
+        self.history: History | None = None
+        self.folder: RunFolder | None = None
 
-    def advance(self) -> None:
-        """Read what is new in the files, for at most `READING` seconds."""
-        until = time.monotonic() + READING
+    def look(self) -> None:
+        """Read the run again if its files have changed."""
         try:
-            if self._readers is None:
-                folder = RunFolder.open(self.path)
-                self._readers = RunReader(folder), RolloutsReader(folder.rollouts_file)
-            for reader in self._readers:
-                while reader.advance() and time.monotonic() < until:
-                    pass
-            self.error = ""
+            self.folder = RunFolder.open(self.path)
+            sizes = self.folder.sizes()
+            if f"{self.path}:{sizes}" == self.version:
+                return
+            self.version, self.error, self.history = f"{self.path}:{sizes}", "", None
+            if sizes[self.folder.metrics_file.name]:
+                self.history = read_history(self.folder)
         except (RunError, OSError) as error:
-            self.error = printable(str(error))
-
-    @property
-    def version(self) -> str:
-        """Changes when there is something new to show."""
-        read = 0 if self._readers is None else sum(reader.version for reader in self._readers)
-        return f"{self.path}:{read}:{self.error}"
-
-    @property
-    def note(self) -> str:
-        """What is wrong, or still to be read."""
-        left = 0 if self._readers is None else sum(reader.left for reader in self._readers)
-        return self.error or (f"{left / 1e6:,.0f} MB are still to be read" if left > 1e6 else "")
-
-    def history(self) -> History | None:
-        """The run so far; None before its first line."""
-        return self._readers[0].history() if self._readers and self._readers[0].lines else None
+            self.error, self.history = printable(str(error)), None
+            self.version = f"{self.path}:{self.error}"
 
     def page(self, live: Live) -> str:
         """Render the run's page, or the sentence that says why there is none yet."""
-        history = self.history()
-        if history is None or self._readers is None:
-            return tables_page(
-                f"curro: {self.name}", [], [] if self.error else ["The run has not begun."], live=live
-            )
-        return run_page(history, self._readers[1], live)
+        if self.history is None or self.folder is None:
+            note = [] if self.error else ["The run has not begun."]
+            return tables_page(f"curro: {self.name}", None, note, live=live)
+        return run_page(self.folder, self.history, live)
 
 
 def overview(runs: Sequence[WatchedRun], live: Live) -> str:
     """Render the table and the curves of several runs."""
-    histories = {run.name: history for run in runs if (history := run.history()) is not None}
+    histories = {run.name: run.history for run in runs if run.history is not None}
     rows = [
         overview_row(run.name, histories[run.name])
         if run.name in histories
@@ -97,7 +81,7 @@ def overview(runs: Sequence[WatchedRun], live: Live) -> str:
     ]
     return tables_page(
         f"{len(runs)} runs",
-        [Sheet("", OVERVIEW, tuple(rows))],
+        Sheet("", OVERVIEW, tuple(rows)),
         [RECENT_NOTE],
         comparison_figures({name: [history] for name, history in histories.items()}),
         {run.name: f"/run/{i}" for i, run in enumerate(runs)},
@@ -169,11 +153,10 @@ class WatchServer(ThreadingHTTPServer):
                 return version, page
             begun = time.thread_time()
             for watched in shown:
-                watched.advance()
+                watched.look()
             new = f"{hash(tuple(watched.version for watched in shown)) & (1 << 63) - 1:x}"
             if new != version:
-                notes = " ".join(watched.note for watched in shown if watched.note)
-                live = Live(new, notes if run else "", several)
+                live = Live(new, run.error if run else "", several)
                 page = run.page(live) if run else overview(self.runs, live)
             not_before = time.monotonic() + (time.thread_time() - begun) / SHARE
             self._pages[path] = new, not_before, page

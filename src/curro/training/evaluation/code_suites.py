@@ -1,6 +1,6 @@
 """Rows of the programming suites: what is asked, and the tests as the reward `code` reads them.
 
-Every function takes a row of its data set and returns the problem's text, `tests`, and where there are any
+Every function takes a row of its data set and returns the problem's text, `tests`, and if there are any
 `setup` (executed before the tests), `before` (what stands before the model's program) and `missing` (the
 packages that the tests import and that are not installed here).
 """

@@ -45,7 +45,7 @@ async def estimate(
 
     Raises:
         EngineError: the engine is dead, or failed for 20 prompts one after the other.
-        RewardError: a score that is no number.
+        RewardError: a score that is not a number.
     """
     remaining, scoring = iter(todo), asyncio.Lock()
     reasons: list[str] = []
@@ -87,7 +87,7 @@ async def estimate(
 
 
 def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
-    """The columns of an estimate that follow from the scores of a prompt's rollouts; None is no score."""
+    """The columns of an estimate that follow from the scores of a prompt's rollouts; None: not scored."""
     scored = np.array([score for score in scores if score is not None], np.float64)
     return {
         "rollouts": len(scores),
@@ -117,7 +117,7 @@ def estimate_episodes(
     Args:
         settings: `max_new_tokens` are an episode's, with its observations.
         todo: the numbers of the prompts to do, in this order.
-        batch: how many episodes are played at once; those of a prompt are always played together.
+        batch: how many episodes are played at once; a prompt's are always played together.
         seed: of torch's generator, which is set anew for every batch from its first prompt.
         on_group: called with the row of every prompt as it is finished, in the columns of
             `curro.runs.estimate_folder`. Episodes that reached `max_new_tokens` count as truncated.

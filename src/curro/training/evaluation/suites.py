@@ -32,13 +32,13 @@ class Suite:
 
     Attributes:
         name: as it is called by `--suite`.
-        data: the id of its data set on the hub, with `:CONFIG` where it has several.
+        data: the id of its data set on the hub, with `:CONFIG` if it has several.
         split: of the data set.
         prompt, answer: its columns; of a suite with a `reader` one that every row has.
         source: the publication.
         reward: what scores it.
         reader: which of `curro.training.evaluation.code_suites.READERS` reads a row's problem and tests.
-        package: a package that has the data in a file, read where it is installed: its name, and the path.
+        package: a package that has the data in a file, read if it is installed: its name, and the path.
         instruction: the prompt, with `{problem}` for the prompt's column.
         samples: of each problem.
         max_new_tokens: of a sample.

@@ -338,26 +338,6 @@ def test_a_prefix_is_read_once_and_the_same_tokens_are_drawn(kind, draws_alike):
     hook.remove()
 
 
-def test_a_beam_search_shares_nothing():
-    model = model_of("llama").eval()
-    ids, mask, _ = batch([[5, 6, 7]] * 3, [[3]] * 3)
-    config = GenerationConfig(num_beams=2, max_new_tokens=4, eos_token_id=2, pad_token_id=0)
-    with torch.no_grad(), shared_prefixes(model, config):
-        found = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
-    assert found.tolist() == model.generate(ids, attention_mask=mask, generation_config=config).tolist()
-
-
-def test_a_policy_with_nan_is_named():
-    model = model_of("llama").eval()
-    next(model.parameters()).data.fill_(torch.nan)
-    config = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=2, eos_token_id=2, pad_token_id=0)
-    with (
-        pytest.raises(FloatingPointError, match="logits are not finite"),
-        SampledLogProbs(model, as_transformers=False),
-    ):
-        model.generate(torch.tensor([[5, 6]]), generation_config=config)
-
-
 def weights_after(folder: Any, **options: Any) -> torch.Tensor:
     made = trainer(folder, **options)
     made.train()

@@ -208,13 +208,9 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
 def describe_ratio(
     trained_log_probs: torch.Tensor, inputs: Mapping[str, Any], accelerator: Accelerator
 ) -> dict[str, float]:
-    """TRL's metrics of the ratio of training's probabilities to sampling's, over all processes.
+    """TRL's metrics of the ratio of training's probabilities (B, T) to sampling's, over all processes.
 
     Before an update the two are of the same weights, and differ by rounding alone.
-
-    Args:
-        trained_log_probs: (B, T), of the sampled tokens, as the loss has computed them.
-        inputs: the micro-batch, with `sampling_per_token_logps` (B, T).
     """
     mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
     difference = trained_log_probs - inputs["sampling_per_token_logps"]

@@ -65,11 +65,6 @@ def with_sampled(output: Mapping[str, Any], sampled: SampledLogProbs, completion
 
     They are not where an environment or a tool has added tokens, or where the distribution was cut by top-p
     or the like, which the loss does not know.
-
-    Args:
-        output: with `completion_ids`, (B, C).
-        sampled: of the latest batch.
-        completions: its token ids, one sequence a row.
     """
     ids = output["completion_ids"]
     log_probs = torch.zeros(ids.shape)
@@ -106,14 +101,10 @@ def sampled_values(trainer: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[to
 def join_rows(
     rows: torch.Tensor, compute: Callable[[torch.Tensor, bool], tuple[torch.Tensor | None, ...]]
 ) -> tuple[torch.Tensor | None, ...]:
-    """What `compute` gives for these rows with a graph and for the others without, as one batch.
+    """What `compute` gives for these rows (B,) with a graph and for the others without, as one batch.
 
     The rows with a graph come first: an autocast that surrounds both keeps the weights that it has rounded,
     and those which were rounded without a graph would pass no gradient on.
-
-    Args:
-        rows: bool (B,).
-        compute: takes numbers of rows, (b,), and whether they get a graph; returns tensors (b, C), or None.
     """
     learnt, others = rows.nonzero()[:, 0], (~rows).nonzero()[:, 0]
     parts = [compute(learnt, True)]

@@ -61,24 +61,16 @@ class Packed:
 
     def to(self, device: torch.device) -> Packed:
         """The same on another device."""
-        return replace(
-            self,
-            input_ids=self.input_ids.to(device),
-            position_ids=self.position_ids.to(device),
-            visible=self.visible.to(device),
-            predictors=self.predictors.to(device),
-            labels=self.labels.to(device),
-            targets=self.targets.to(device),
-        )
+        columns: dict[str, Any] = {
+            name: value for name, value in vars(self).items() if isinstance(value, torch.Tensor)
+        }
+        return replace(self, **{name: value.to(device) for name, value in columns.items()})
 
 
 def completions_per_sequence(prompt: int, completion: float, group: int, width: int) -> int:
     """How many of a group's completions to put behind one copy of their prompt, by what costs least.
 
-    Args:
-        prompt, completion: lengths in tokens, of completions the mean.
-        group: completions of the prompt.
-        width: of the model's hidden states.
+    Args: lengths in tokens, of completions the mean; how many there are; width of the model's hidden states.
     """
 
     def cost(number: int) -> float:
@@ -91,16 +83,12 @@ def completions_per_sequence(prompt: int, completion: float, group: int, width: 
 def pack(
     input_ids: torch.Tensor, attention_mask: torch.Tensor, completion_length: int, *, width: int, pad: int = 0
 ) -> Packed | None:
-    """Pack a batch as TRL makes it: prompts padded on the left, completions on the right.
+    """Pack a batch (B, L) as TRL makes it; None where a mask is not that of a padded row.
 
     Args:
-        input_ids, attention_mask: (B, L).
-        completion_length: C, the last so many columns are the completions'.
+        completion_length: C, the last so many columns are the completions', padded on the right.
         width: of the model's hidden states, for what attention costs.
         pad: any token, for the ends of rows.
-
-    Returns:
-        None where a mask is not that of a padded row.
     """
     ids_BL, mask_BL = input_ids.cpu(), attention_mask.cpu().bool()
     prompt_mask, completion_mask = mask_BL[:, :-completion_length], mask_BL[:, -completion_length:]
@@ -239,18 +227,14 @@ class SharedPrompts:
     ) -> tuple[torch.Tensor, torch.Tensor | None] | None:
         """Log-probabilities (B, C) of the completions' tokens and, where asked for, entropies (B, C).
 
-        They are 0 where the mask is, as TRL's are.
+        They are 0 where the mask is, as TRL's are. None where nothing is shared: TRL's own way is as good.
 
         Args:
-            model: as the accelerator has wrapped it.
+            model, autocast: the accelerator's.
             backbone: of that model, from `backbone_of`.
             input_ids, attention_mask: (B, L), as TRL pads them.
             completion_length: C, of the last columns.
             batch_size: rows that go through the model at once; None: all.
-            autocast: the accelerator's.
-
-        Returns:
-            None where nothing is shared: TRL's own way is as good.
         """
         if self.reason or attention_mask.size(1) > self._window:
             return None

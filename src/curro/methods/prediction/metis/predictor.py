@@ -177,7 +177,7 @@ class Metis(Predictor):
             self.pending.take(prompt)
 
     def metrics(self) -> dict[str, float]:
-        """Of the latest choice's candidates, of this training step's rewards, and of all judgments so far."""
+        """Numbers on the latest candidates, this training step's rewards, and all judgments so far."""
         parsed = self.predicted[~np.isnan(self.predicted)]
         return {
             "judge/reward": float(self.rewards.mean()) if len(self.rewards) else np.nan,
@@ -233,7 +233,7 @@ def judgment_reward(predicted: np.ndarray, realised: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Judgment:
-    """The tokens of a judgment and the variance read from it, NaN where it failed."""
+    """The tokens of a judgment and the variance read from it, NaN if it failed."""
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
@@ -254,7 +254,7 @@ class PendingJudgments:
         self._judgments[prompt] = judgment
 
     def take(self, prompt: int) -> Judgment | None:
-        """The judgment of a prompt that came back, which is then forgotten; None where there is none."""
+        """The judgment of a prompt that came back, which is then forgotten; None if there is none."""
         return self._judgments.pop(prompt, None)
 
     def state_dict(self) -> dict[str, Any]:

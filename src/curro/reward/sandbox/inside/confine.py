@@ -112,7 +112,7 @@ def _has_ended(child: int) -> bool:
 
 
 def _answer(listener: int, most: int) -> None:
-    """Let a process or thread be made, or refuse it where there are as many as there may be."""
+    """Let a process or thread be made, or refuse it if there are as many as there may be."""
     request = ctypes.create_string_buffer(80)
     if _libc.ioctl(listener, ctypes.c_ulong(_RECEIVE), request) < 0:
         return  # who asked has ended

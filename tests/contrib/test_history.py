@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from curro import CheckpointError, ConfigError, Curriculum
+from curro.contrib.history import HistoryAware
 from curro.core import registry
-from curro.methods.advantage.history import HistoryAware
 
 SPEC = "history:scale=1,rate=1,window=2,divide_by_std=false"
 ROWS = [{"prompt": f"p{i}", "key": f"k{i}"} for i in range(6)]
