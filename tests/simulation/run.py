@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.common import run
 from tests.simulation.world import World
 
-HOSTS = ("Asynchronous", "Rounds", "Served")
+HOSTS = ("Asynchronous", "Rounds", "Served", "Verl")
 """Each in the module of its name, which is imported when a seed first asks for it."""
 
 
