@@ -49,6 +49,12 @@ fast: .venv/core
 test: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# whole runs from seeds, with faults, kills and resumes; SEEDS=0-1000000 takes a range
+.PHONY: simulate
+SEEDS ?= 0-2000
+simulate: .venv/dev
+	$(BIN)/python -m tests.simulation $(SEEDS)
+
 # programs that a model wrote, in bubblewrap (Debian's package of that name) and under Landlock (Linux 6.2)
 sandbox: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) tests/reward/sandbox tests/training/evaluation/sandbox

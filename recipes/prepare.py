@@ -84,10 +84,19 @@ def guru(path: str, problems: int, seed: int, notebook: bool = False) -> dataset
     print(f"{is_kept.sum()} of {len(rows)} problems pass the filters; the paper keeps {GURU_KEPT} of 54,404")
     rows, rates = rows.select(np.flatnonzero(is_kept)), rates[is_kept]
     bins = 10 if notebook else 20
-    chosen = rows.select(stratified_subset(rates, problems, bins=bins, seed=seed))
+    subset = stratified_subset(rates, problems, bins=bins, seed=seed)
+    print(
+        f"of the policy's pass rates (figure 1): {_tenths(rates)}; of the subset's: {_tenths(rates[subset])}"
+    )
+    chosen = rows.select(subset)
     return datasets.Dataset.from_list(
         [verl_row(f"guru-{row['data_source']}", row["prompt"], row) for row in chosen]
     )
+
+
+def _tenths(rates: np.ndarray) -> str:
+    """Shares of the pass rates in ten bins of equal width."""
+    return " ".join(f"{share:.0%}" for share in np.histogram(rates, 10, (0, 1))[0] / len(rates))
 
 
 def dapo(path: str) -> datasets.Dataset:

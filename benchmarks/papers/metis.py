@@ -120,15 +120,15 @@ def write_by_example() -> None:
     tokenizer.save_pretrained(BY_EXAMPLE)
 
 
-def at_ends(rows: Sequence[Row], metric: str) -> str:
-    """Means over seeds of the first and the last tenth of a metric's values; - where a run has none."""
+def at_ends(rows: Sequence[Row], metric: str, few: int | None = None) -> str:
+    """Means over seeds of a metric's first and last `few` values, or tenth; - where a run has none."""
     ends = []
     for row in rows:
         values = np.array(row["series"][metric][1])
         if not len(values):
             return "-"
-        few = max(1, len(values) // 10)
-        ends.append((values[:few].mean(), values[-few:].mean()))
+        count = few or max(1, len(values) // 10)
+        ends.append((values[:count].mean(), values[-count:].mean()))
     start, end = np.mean(ends, axis=0)
     return f"{start:.3f}, {end:.3f}"
 

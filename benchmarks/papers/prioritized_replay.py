@@ -1,4 +1,4 @@
-"""Prioritized replay in small: accuracy beside uniform sampling (figure 2), and the six plots of figure 3.
+"""Prioritized replay in small: accuracy beside uniform sampling (figure 2), and what figure 3 shows inside.
 
     python -m benchmarks.papers.prioritized_replay             # trains what has no row yet; minutes a run
     python -m benchmarks.papers.prioritized_replay --report    # trains nothing, writes results/replay.md
@@ -8,8 +8,10 @@ As section 5 does it: 1,000 prompts, 250 steps of 4 prompts with 8 rollouts at t
 every 25 steps, no division by the deviation. A model of the lab takes the place of Qwen2.5-7B, at a learning
 rate of 1e-4: at 3e-4, the lab's for groups at temperature 1, uniform sampling unlearns what the model knew.
 `--scale-rate` is the pairing of section 4.3; it needs the default variant, since the published one does not
-explore its pools and `signal/ratio` is unknown. Every run adds a row to benchmarks/results/replay.jsonl as it
-ends, so that the command goes on where it was stopped.
+explore its pools and `signal/ratio` is unknown. Figure 3 of the paper has the batch's success rate and
+priority, this one the unseen prompts and the heap's priority; the batch's and pass@4 are in
+results/open_questions.md, and `recipes/prepare.py guru` prints figure 1. Every run adds a row to
+benchmarks/results/replay.jsonl as it ends, so that the command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import matplotlib.pyplot as plt
 import typer
 from benchmarks.common import PICTURES, RESULTS, write_page
-from benchmarks.papers.metis import curve
+from benchmarks.papers.metis import at_ends, curve
 from benchmarks.papers.variants import Results, Tables, Variant, report
 
 from curro.runs.report.compare import METRIC
@@ -60,7 +62,18 @@ DYNAMICS = {
     "replay/solved_pool": "prompts in the solved pool",
     "replay/unsolved_pool": "prompts in the unsolved pool",
 }
-"""What figure 3 shows of prioritized sampling, by metric."""
+"""What happens inside prioritized sampling, by metric."""
+
+
+def numbers(results: Results) -> str:
+    """Figure 3 in numbers: means over seeds of the first and the last ten steps."""
+    runs = {"1e-4": results.of(Variant(PUBLISHED)), "3e-4": results.of(Variant(PUBLISHED, HIGH))}
+    lines = [
+        f"| {title} | " + " | ".join(at_ends(rows, metric, 10) for rows in runs.values()) + " |"
+        for metric, title in DYNAMICS.items()
+    ]
+    head = "| first ten steps, last ten steps | " + " | ".join(runs) + " |\n|---|--:|--:|\n"
+    return head + "\n".join(lines) + "\n"
 
 
 def picture_accuracy(results: Results, path: Path) -> None:
@@ -134,7 +147,8 @@ def main(
     text += (
         "\n![Held-out accuracy against the step](../../docs/img/replay-accuracy.svg)\n\n"
         "## Figure 3: inside prioritized replay\n\n"
-        "![Heap, pools, unseen prompts and priorities](../../docs/img/replay-dynamics.svg)\n"
+        "![Heap, pools, unseen prompts and priorities](../../docs/img/replay-dynamics.svg)\n\n"
+        + numbers(results)
     )
     write_page(
         "replay", "Prioritized replay in small", "python -m benchmarks.papers.prioritized_replay", text

@@ -142,7 +142,8 @@ class Results:
         lines = folder.metrics()
         curves: dict[str, list[list[float]]] = {}
         for metric in ("rollouts", METRIC, *series):
-            values = [(line["step"], line.get(metric)) for line in lines]
+            evaluated = [line for line in lines if METRIC in line] if metric == "rollouts" else lines
+            values = [(line["step"], line.get(metric)) for line in evaluated]
             points = [(step, value) for step, value in values if value is not None and not isnan(value)]
             curves[metric] = [[step for step, _ in points], [round(value, 5) for _, value in points]]
         return folder, {"series": curves, **more(prepared, folder)}

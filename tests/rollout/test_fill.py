@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rollout.fill_promises import drop_held
 
 import curro
 from curro.core.errors import ConfigError, FillError
+from curro.core.selection import Reason
 from curro.core.verdicts import Draw
 from curro.rollout.fill import Fill, InFlight, select_unseen
 from curro.rollout.fill_settings import FillSettings
@@ -26,6 +28,12 @@ def draw_of(prompts, first_ticket, step=0):
 def fill_of(size=20, may_repeat=False, **options):
     options = {"when_short": "error"} | options
     return Fill(FillSettings(**options), size=size, may_repeat=may_repeat)
+
+
+def drop_held(fill, curriculum):
+    """Settle the tickets that the fill has held."""
+    if held := fill.release():
+        curriculum.drop(np.array(held))
 
 
 def test_a_batch_is_the_admitted_groups_in_the_order_in_which_they_ended():
@@ -338,3 +346,16 @@ def test_an_error_of_the_port_is_the_ports():
     with pytest.raises(curro.ExhaustedError, match="2 prompts were asked for and 1 of 4 are free"):
         select_unseen(curriculum, fill_for(curriculum), 2, step=0)
     curriculum.drop(other.tickets)
+
+
+def test_a_batch_has_a_prompt_once_though_its_estimate_was_rejected_too():
+    """Prompt 3 is estimated, is drawn again and rejected again: only its last group can top up."""
+    fill = fill_of(when_short="top-up")
+    fill.begin(2, 0)
+    estimate = draw_of([3, 4], 0)
+    fill.give_out(replace(estimate, reasons=np.full(2, Reason.ESTIMATE, np.uint8)))
+    fill.reject(0, "estimate of 3", informativeness=0.25, reward=0.5)
+    fill.reject(1, "estimate of 4", informativeness=0.1, reward=0.5)
+    fill.give_out(draw_of([3], 2))
+    fill.reject(2, "group of 3", informativeness=0.2, reward=0.5)
+    assert fill.take() == ["group of 3", "estimate of 4"]

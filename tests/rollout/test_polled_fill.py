@@ -1,4 +1,4 @@
-"""The fill as verl drives it, without verl: its queue, its eviction and its replacements at random."""
+"""The fill as verl drives it, without verl; `tests/simulation` has its queue, with kills and resumes."""
 
 from __future__ import annotations
 
@@ -6,118 +6,11 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.rollout.fill_promises import check
 
 import curro
 from curro.core.errors import FillError, RewardError
 from curro.core.groups import Feedback
 from curro.rollout.polled_fill import PolledFill
-
-SELECTIONS = ["uniform", "uniform:replacement=true", "prioritized-replay:variant=published", "pspo"]
-
-
-class Queue:
-    """Stands for verl's queue and its trainer: an asynchronous window, with old groups thrown away.
-
-    Attributes:
-        running, waiting: tickets of groups that are generated, and of admitted groups; with their steps.
-    """
-
-    def __init__(self, selection, gate, *, seed, limit, n, threshold):
-        self.curriculum = curro.Curriculum(selection, 16, admission=gate, seed=seed)
-        repeats = self.curriculum.selection.repeats
-        self.fill = PolledFill(self.curriculum, limit, size=16, may_repeat=repeats)
-        self.rng, self.n, self.threshold = np.random.default_rng(seed), n, threshold
-        self.running, self.waiting, self.trained, self.had = {}, {}, [], []
-
-    def ask(self, number, step):
-        draw = self.fill.draw(number, step=step)
-        self.had += draw.prompts.tolist()
-        self.running |= dict.fromkeys(draw.tickets.tolist(), step)
-
-    def poll(self, step):
-        """Some groups have ended; returns how many were thrown away."""
-        ended = [ticket for ticket in self.running if self.rng.random() < 0.6]
-        stale = {
-            ticket
-            for ticket, since in (self.waiting | {ticket: self.running[ticket] for ticket in ended}).items()
-            if step - since > self.threshold
-        }
-        failed = {ticket for ticket in ended if self.rng.random() < 0.15}
-        lost = sorted(set(ended) & (stale | failed))
-        if lost:
-            self.curriculum.drop(np.array(lost))
-        self.fill.dropped(lost, stale)
-        self.fill.expired(sorted(stale & self.waiting.keys()))
-        thrown = len(lost) + len(stale & self.waiting.keys())
-        self.waiting = {ticket: since for ticket, since in self.waiting.items() if ticket not in stale}
-        seen = sorted(set(ended) - set(lost))
-        if seen:
-            rewards_PG = self.rng.integers(0, 2, (len(seen), 4)).astype(float)
-            verdict = self.curriculum.observe(np.array(seen), rewards_PG)
-            filtered = {ticket for ticket in seen if self.rng.random() < 0.1}
-            self.fill.observed(Feedback.read(seen, rewards_PG), verdict, filtered)
-            for ticket, admitted in zip(seen, verdict.admitted, strict=True):
-                if admitted and ticket not in filtered:
-                    self.waiting[ticket] = self.running[ticket]
-                else:
-                    thrown += 1
-        for ticket in ended:
-            del self.running[ticket]
-        return thrown
-
-    def step(self, step):
-        self.fill.begin(self.n, step, [*self.running, *self.waiting])
-        self.had = list(self.fill.fill.prompts_given_out.values())
-        try:
-            self.ask(self.n, step)
-            while len(self.waiting) < self.n:
-                if thrown := self.poll(step):
-                    self.fill.check()
-                    self.ask(thrown, step)
-                self.check()
-        finally:
-            self.fill.end()
-        batch = sorted(self.waiting, key=self.waiting.__getitem__)[: self.n]
-        for ticket in batch:
-            del self.waiting[ticket]
-        self.trained += batch
-
-    def check(self):
-        fill = self.fill.fill
-        check(fill, self.curriculum)
-        assert sorted(fill.in_flight) == sorted(self.running)
-        assert sorted(fill.admitted) == sorted(self.waiting)
-        assert fill.may_repeat or len(set(self.had)) == len(self.had)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    selection=st.sampled_from(SELECTIONS), gate=st.sampled_from(["everything", "band:0,1", "band:0.4,0.6"]),
-    seed=st.integers(0, 999), limit=st.sampled_from([1.0, 3.0, 10.0]), n=st.integers(1, 4),
-    threshold=st.integers(0, 2), steps=st.integers(1, 5), ahead=st.integers(0, 3),
-)  # fmt: skip
-def test_the_fill_knows_what_is_in_the_queue(selection, gate, seed, limit, n, threshold, steps, ahead):
-    the_fill_knows_the_queue(selection, gate, seed, limit, n, threshold, steps, ahead)
-
-
-def the_fill_knows_the_queue(selection, gate, seed, limit, n, threshold, steps, ahead):
-    queue = Queue(selection, gate, seed=seed, limit=limit, n=n, threshold=threshold)
-    if ahead:
-        queue.fill.check()
-        queue.ask(ahead, 0)  # warm-up, before a step begins
-    for step in range(steps):
-        try:
-            queue.step(step)
-        except FillError:
-            assert queue.fill.fill.reason in ("limit", "prompts")
-            break
-        metrics = queue.fill.metrics()
-        assert metrics["fill/given_out"] >= 0
-        assert queue.fill.fill.held == []
-    assert len(set(queue.trained)) == len(queue.trained)
 
 
 def test_a_resumed_run_knows_the_groups_in_the_queue():

@@ -62,6 +62,22 @@ def digest_dataset(
     return digest_rows(zip(prompts, (answer_of(row, answer) for row in rows), strict=True))
 
 
+def repeated_rows(row_digests: np.ndarray) -> str:
+    """A sentence on rows that repeat another one's prompt and answer; empty without any.
+
+    Args:
+        row_digests: uint64 (rows,), of `digest_rows`.
+    """
+    _, first_N, inverse_N = np.unique(row_digests, return_index=True, return_inverse=True)
+    repeated = np.flatnonzero(first_N[inverse_N] != np.arange(len(row_digests))).tolist()
+    if not repeated:
+        return ""
+    return (
+        f"{len(repeated):,} of {len(row_digests):,} rows repeat the prompt and answer of another one (row "
+        f"{repeated[0]} those of row {first_N[inverse_N[repeated[0]]]}): each counts as a prompt of its own"
+    )
+
+
 class DatasetRows:
     """A host's rows, with their keys and fingerprint, as `Curriculum(prompts=...)` takes them.
 

@@ -59,6 +59,18 @@ BUILTIN: dict[str, dict[str, str]] = {
     },
 }
 
+PAPERS = {
+    "prioritized-replay": "Prioritized Replay for RL Post-training",
+    "prioritized-replay-published": "Prioritized Replay for RL Post-training",
+    "pspo": "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing",
+    "least-visited": "Online Difficulty Filtering for Reasoning Oriented RL",
+    "metis": "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning",
+    "pcl": "Prompt Curriculum Learning for Efficient LLM Post-Training",
+    "posterior": "Model Predictive Prompt Selection (arXiv:2507.04632)",
+    "sec": "Self-Evolving Curriculum for LLM Reasoning (arXiv:2505.14970)",
+}
+"""The paper that a selection is from, by its name."""
+
 VERIFIERS = {
     "math": "curro.reward.math:Math",
     "exact": "curro.reward.text:Exact",
@@ -91,7 +103,7 @@ REWARDS = {
     **VERIFIERS,
     "format": "curro.reward.text:Format",
     "closed-thought": "curro.reward.text:closed_thought",
-    "language": "curro.reward.language:Language",
+    "language": "curro.reward.text:language",
     "cosine": "curro.reward.text:Cosine",
     "overlong": "curro.reward.text:Overlong",
     "repetition": "curro.reward.text:Repetition",

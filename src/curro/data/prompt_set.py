@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.identity import digest_rows
+from curro.core.identity import digest_rows, repeated_rows
 from curro.data.arrow_rows import ArrowRows, has_cut_names
 from curro.data.raw import DataError, Row
 
@@ -80,14 +80,7 @@ class PromptSet(Sequence[Row]):
     @property
     def notes(self) -> list[str]:
         """What looks like a mistake in the rows and is none for certain, in sentences."""
-        sentences = []
-        _, first_N, inverse_N = np.unique(self.row_digests, return_index=True, return_inverse=True)
-        if repeated := np.flatnonzero(first_N[inverse_N] != np.arange(len(self))).tolist():
-            sentences.append(
-                f"{len(repeated):,} of {len(self):,} rows repeat the prompt and answer of another one (row "
-                f"{repeated[0]} those of row {first_N[inverse_N[repeated[0]]]}): each counts as a prompt of "
-                "its own"
-            )
+        sentences = [sentence] if (sentence := repeated_rows(self.row_digests)) else []
         if "source" in self.columns:
             lacking = [i for i, row in enumerate(self) if row.get("source") is None]
             if lacking and len(lacking) < len(self):

@@ -89,6 +89,7 @@ class _Rejected(Generic[GroupT]):
     informativeness: float
     minus_ticket: int
     group: GroupT = field(compare=False)
+    prompt: int = field(compare=False)
 
 
 class RejectedGroups(Generic[GroupT]):
@@ -103,9 +104,15 @@ class RejectedGroups(Generic[GroupT]):
         self._heap: list[_Rejected[GroupT]] = []
         self._size = 0
 
-    def add(self, ticket: int, group: GroupT, informativeness: float, missing: int) -> None:
+    def forget(self, prompt: int) -> None:
+        """Forget the estimate of a prompt whose next group has ended: a batch has each prompt once."""
+        self._heap = [entry for entry in self._heap if entry.prompt != prompt]
+        heapq.heapify(self._heap)
+        self._size = sum(self.weigh(entry.group) for entry in self._heap)
+
+    def add(self, ticket: int, prompt: int, group: GroupT, informativeness: float, missing: int) -> None:
         """Keep a group, and forget the least informative groups that the batch can do without."""
-        heapq.heappush(self._heap, _Rejected(informativeness, -ticket, group))
+        heapq.heappush(self._heap, _Rejected(informativeness, -ticket, group, prompt))
         self._size += self.weigh(group)
         while self._heap and self._size - self.weigh(self._heap[0].group) >= missing:
             self._size -= self.weigh(heapq.heappop(self._heap).group)
@@ -253,6 +260,7 @@ class Fill(Generic[GroupT]):
         self.failures = 0
         self._have = self._ended = 0  # of admitted groups and of groups that ended, what `weigh` counts
         self._unique_prompts: set[int] = set()
+        self._estimated: set[int] = set()  # prompts of this batch whose estimates were rejected
         self._rejected = RejectedGroups(weigh)
         self._before = replace(self.counts)
 
@@ -265,6 +273,7 @@ class Fill(Generic[GroupT]):
             waiting: the tickets, of those, that are still to be had. None: all of them.
         """
         self.n, self.step, self.exhausted, self.failures = n, step, False, 0
+        self._estimated.clear()
         self._rejected, self._before = RejectedGroups(self.weigh), replace(self.counts)
         if waiting is not None:
             self.admitted = {ticket: self.admitted[ticket] for ticket in self.admitted if ticket in waiting}
@@ -408,7 +417,7 @@ class Fill(Generic[GroupT]):
 
     def admit(self, ticket: int, group: GroupT) -> None:
         """Take in a group that the gate admitted."""
-        self._end(ticket)
+        self._end_judged(ticket)
         self.counts.admitted += 1
         self.failures = 0
         self.admitted[ticket] = group
@@ -422,15 +431,16 @@ class Fill(Generic[GroupT]):
             informativeness: its reward variance; the most informative rejected groups top a short batch up.
             reward: its mean reward.
         """
-        ended = self._end(ticket)
+        ended = self._end_judged(ticket)
         if ended.is_estimate:
             self._unique_prompts.discard(ended.prompt)
+            self._estimated.add(ended.prompt)
         self.counts.rejected += 1
         self.counts.rejected_reward += reward
         self.failures = 0
         self._ended += self.weigh(group)
         if self.settings.when_short == "top-up":
-            self._rejected.add(ticket, group, informativeness, self.missing)
+            self._rejected.add(ticket, ended.prompt, group, informativeness, self.missing)
 
     def withdraw(self, ticket: int, why: str) -> None:
         """Remove an admitted group that no batch will take: `why` is "filtered" or "expired"."""
@@ -455,6 +465,12 @@ class Fill(Generic[GroupT]):
         if ticket not in self.in_flight:
             raise KeyError(f"ticket {ticket} is not in flight: a group ends once")
         return self.in_flight.pop(ticket)
+
+    def _end_judged(self, ticket: int) -> InFlight:
+        ended = self._end(ticket)
+        if ended.prompt in self._estimated:
+            self._rejected.forget(ended.prompt)
+        return ended
 
     def _recount(self) -> None:
         self._have = sum(map(self.weigh, self.admitted.values()))

@@ -9,13 +9,10 @@ import numpy as np
 
 from curro.core.configuration import describe_signal
 from curro.core.errors import ConfigError
-from curro.rollout.engines.models import precision_warning
+from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE, precision_warning
 from curro.rollout.engines.plain_generation import prompt_ids
 from curro.rollout.sampling import beside_training
 from curro.training.plan import Plan
-
-LEAST_LORA_RATE = 1e-5
-"""LoRA learns with about ten times the learning rate of all weights (Schulman, "LoRA Without Regret")."""
 
 
 def notes(plan: Plan) -> list[str]:
@@ -30,10 +27,7 @@ def notes(plan: Plan) -> list[str]:
     if curriculum.signal_parts and settings.signal is None:
         sentences.append(describe_signal(curriculum.signal_parts))
     if settings.lora_rank is not None and (settings.learning_rate or 0) < LEAST_LORA_RATE:
-        sentences.append(
-            f"LoRA with the learning rate {settings.learning_rate:g} hardly moves: matrices want about ten "
-            "times the rate of all weights, as --learning-rate 1e-5 or 1e-4"
-        )
+        sentences.append(LORA_RATE.format(settings.learning_rate, "--learning-rate "))
     sentences.append(_beyond_context(plan))
     return [sentence for sentence in sentences if sentence is not None]
 

@@ -50,20 +50,6 @@ def test_asking_leaves_no_trace(tmp_path):
     assert host.model.is_gradient_checkpointing
 
 
-def test_a_model_in_evaluation_stays_so(tmp_path):
-    host = trainer(tmp_path)
-    host.model.eval()
-    host.policy.entropies([0])
-    assert not host.model.training
-
-
-def test_split_weights_are_refused(tmp_path):
-    host = trainer(tmp_path)
-    host.is_deepspeed_enabled = True
-    with pytest.raises(curro.ConfigError, match="needs all of its weights"):
-        host.policy.entropies([0])
-
-
 def test_prompts_with_images_are_refused(tmp_path):
     host = trainer(tmp_path)
     host._tokenize_prompts = lambda prompts: ([[1]], [["an image"]], {})

@@ -13,7 +13,6 @@ from datasets import Dataset
 from tests.hosts.trl.judging import value_of
 from tests.hosts.trl.setup import Diary, config, generated_by
 
-import curro
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.lab.model import build_model
 from curro.methods.prediction.metis import predictor
@@ -146,11 +145,6 @@ def test_metis_judges_the_games_prompts(tmp_path, monkeypatch):
     host.train()
     assert host.state.log_history[0]["judge/loss"] != 0
     assert host.curriculum.metrics()["observed"] == 12
-
-
-def test_two_that_play_the_rollouts_are_refused(tmp_path):
-    with pytest.raises(curro.ConfigError, match="give it or environment_factory, not both"):
-        played(tmp_path, environment=object())
 
 
 class MakesPrompts(HigherLower):

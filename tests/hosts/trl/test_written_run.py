@@ -8,9 +8,7 @@ import pytest
 from datasets import Dataset
 from rich.console import Console
 from tests.hosts.trl.setup import PROMPTS, Diary, every_other, trainer
-from typer.testing import CliRunner
 
-from curro.cli import make_app
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
@@ -161,16 +159,6 @@ def test_evaluations_after_the_checkpoint_are_forgotten_in_the_middle_of_a_gener
     trainer(tmp_path, **options).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
     again = [("eval/pass@1" in line, line["step"]) for line in RunFolder.open(tmp_path).metrics()]
     assert again == lines
-
-
-@pytest.mark.parametrize("options", [{"save_strategy": "steps", "save_steps": 2, "max_steps": 2}, {}])
-def test_curro_inspect_reads_the_prompt_table(tmp_path, options):
-    host = trainer(tmp_path, **options)
-    host.train()
-    shown = CliRunner().invoke(make_app(["inspect"]), ["inspect", str(tmp_path), "--rows", "3"])
-    assert shown.exit_code == 0, shown.output
-    visits = RunFolder.open(tmp_path).table()["visits"].to_pylist()
-    assert visits == host.curriculum.table["visits"].tolist()
 
 
 def test_none_is_written_where_none_is_wanted(tmp_path):

@@ -6,8 +6,10 @@ import hmac
 import json
 import math
 import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,9 @@ MOST_REWARDS = 1 << 23
 
 MOST_PROMPTS = 1 << 20
 """Prompts of a call: methods that draw a prompt again would give any number."""
+
+REPLIES = 64
+"""How many replies are kept, to be given again to whoever asks again with the same key."""
 
 _LARGEST_NUMBER = 1e300
 """Integers in JSON may have any number of digits; larger ones than this are refused."""
@@ -80,18 +85,32 @@ class Service:
     def __init__(self, saved: SavedCurriculum, token: str, about: Mapping[str, Any]) -> None:
         self.saved, self.about = saved, dict(about)
         self._expected = f"Bearer {token}".encode()
+        self._replies: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+        self._lock = Lock()
 
     def check_token(self, authorization: str) -> None:
         """Refuse a request whose header `Authorization` lacks the token; called before its body is read."""
         if not hmac.compare_digest(authorization.encode("latin-1", "replace"), self._expected):
             raise Refused(401, "the request lacks the service's token: Authorization: Bearer TOKEN")
 
-    def answer(self, method: str, path: str, body: bytes, form: str) -> tuple[int, bytes]:
+    def answer(self, method: str, path: str, body: bytes, form: str, key: str = "") -> tuple[int, bytes]:
         """The status and the body of the reply.
 
         Args:
             form: the content type of the body.
+            key: a question with the key of an earlier one gets its reply again, and nothing is done twice;
+                empty: a question of its own.
         """
+        if not key:
+            return self._answer_anew(method, path, body, form)
+        with self._lock:  # who asks again must not overtake the first question
+            if key not in self._replies:
+                self._replies[key] = self._answer_anew(method, path, body, form)
+                while len(self._replies) > REPLIES:
+                    self._replies.popitem(last=False)
+            return self._replies[key]
+
+    def _answer_anew(self, method: str, path: str, body: bytes, form: str) -> tuple[int, bytes]:
         try:
             return 200, as_json(self._answer(method, path, body, form))
         except Refused as refusal:

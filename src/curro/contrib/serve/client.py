@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 import time
 import warnings
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,9 @@ JSON = "application/json"
 
 FRAME = "application/vnd.curro.frame"
 """The content type that clients of version 0.2 send, which is refused."""
+
+KEY = "Idempotency-Key"
+"""The header that is the same when a question is asked again, so that it is answered once."""
 
 _DTYPES = {
     "prompts": np.int64, "tickets": np.int64, "reasons": np.uint8, "rollouts": np.int64,
@@ -137,7 +142,8 @@ class ServedCurriculum:
         check_same_rows(about["prompts"], about["fingerprint"], rows, name)
 
     def _post(self, question: str, fields: dict[str, Any]) -> dict[str, Any]:
-        reply = self._ask("POST", question, json.dumps(fields, allow_nan=False).encode())
+        body = json.dumps(fields, allow_nan=False).encode()
+        reply = self._ask("POST", question, body, {KEY: secrets.token_hex(16)})
         start = reply.pop("start")
         before, self._start = self._start, start
         if before is not None and start != before:
@@ -149,17 +155,20 @@ class ServedCurriculum:
             )
         return reply
 
-    def _ask(self, method: str, question: str, body: bytes) -> dict[str, Any]:
+    def _ask(
+        self, method: str, question: str, body: bytes, key: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Any]:
         """Ask until there is a reply.
 
-        A call is asked again where its reply is lost: then the service has been killed, so that a draw is
-        given out anew, and the tickets of a report are of an earlier start and count once at most.
+        A call is asked again where its reply is lost. A service that lives repeats its reply to the same key.
+        One that was killed meanwhile gives a draw out anew, and the tickets of a report are of an earlier
+        start, so that they count once at most.
         """
         deadline, pause = time.monotonic() + self.patience, 0.02
         while True:
             connection = self._connect()
             try:
-                connection.request(method, f"/{question}", body, self._headers)
+                connection.request(method, f"/{question}", body, self._headers | dict(key))
                 reply = json.loads(connection.getresponse().read())
                 break
             except TimeoutError:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from curro.contrib.serve.application import LARGEST_JSON, Refused, Service, error_body
-from curro.contrib.serve.client import JSON
+from curro.contrib.serve.client import JSON, KEY
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
@@ -110,7 +110,8 @@ class Handler(BaseHTTPRequestHandler):
             self.server.trust(self.connection)
             body = self.rfile.read(self._length())
             form = self.headers.get("Content-Type", JSON).partition(";")[0].strip()
-            status, reply = self.server.service.answer(self.command, self.path, body, form)
+            key = self.headers.get(KEY, "")[:100]
+            status, reply = self.server.service.answer(self.command, self.path, body, form, key)
         except Refused as refusal:
             status, reply = refusal.status, error_body(refusal)
         self.send_response_only(status)

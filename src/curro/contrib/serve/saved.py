@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -144,7 +145,11 @@ class SavedCurriculum:
         if self._writer is not None and len(tickets):
             rewards_PG = np.asarray(rewards, np.float64)
             sizes_P = self._sizes(tickets, rewards_PG) if sizes is None else sizes
-            self._writer.groups(self.step, tickets, rewards_PG, verdict, sizes_P)
+            try:
+                self._writer.groups(self.step, tickets, rewards_PG, verdict, sizes_P)
+            except (OSError, CurroError) as error:  # the groups are observed, and their verdict must arrive
+                warnings.warn(f"the run folder gets no further lines: {error}", UserWarning, stacklevel=2)
+                self._writer = None
         return verdict
 
     def drop(self, tickets: np.ndarray) -> None:

@@ -23,7 +23,9 @@ from curro.core.configuration import describe_signal
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
+from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
+from curro.core.registry import PAPERS
 from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
@@ -71,6 +73,7 @@ from curro.hosts.trl.seams import (
 )
 from curro.reward.adapters import completion_text, trl_reward
 from curro.reward.environments.environment import Environment, episode_reward
+from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
@@ -184,7 +187,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         warning = "" if names is None else check_rewards(curriculum, options, names)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         check_batches(curriculum, options, dataset, fill.when_short, update_option)
-        of_rows: list[str] = []
+        repeated = "" if factory is not None else repeated_rows(rows.row_digests)
+        of_rows = [repeated] if repeated else []
+        if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
+            of_rows.append(LORA_RATE.format(options.learning_rate, "learning_rate="))
         if not no_check and environment is None and factory is None:
             check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
         if SECOND_LOSS in lost and PolicyUse.TRAINED in curriculum.selection.policy_use:
@@ -254,6 +260,15 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _batch_prompts(self) -> int:
         """Groups of `num_generations` rollouts in a generation."""
         return self._batch_rows // cast(int, self.args.num_generations)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """TRL's, and which method chose the prompts, with its source."""
+        super().create_model_card(*args, **kwargs)
+        if self.main_process.is_main:
+            name = self.curriculum.config["selection"]["name"]
+            cited = f", from the paper *{PAPERS[name]}*" if name in PAPERS else ""
+            with (Path(cast(str, self.args.output_dir)) / "README.md").open("a", encoding="utf-8") as card:
+                card.write(f"\n## Curriculum\n\nThe prompts were chosen by curro's method `{name}`{cited}.\n")
 
     @property
     def _is_training(self) -> bool:

@@ -130,6 +130,16 @@ def multiplies_bfloat16() -> bool:
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
+LEAST_LORA_RATE = 1e-5
+"""LoRA learns with about ten times the learning rate of all weights (Schulman, "LoRA Without Regret")."""
+
+LORA_RATE = (
+    "LoRA with the learning rate {0:g} hardly moves: matrices want about ten times the rate of all weights, "
+    "as {1}1e-5 or 1e-4"
+)
+"""What to say of a lower rate, with the option that sets it."""
+
+
 def precision_warning(precision: str | None) -> str | None:
     """What a person who asked for this precision should hear before a training that it slows down."""
     if precision != "bfloat16" or multiplies_bfloat16():

@@ -1,0 +1,90 @@
+"""Runs one seed, and shrinks a seed that fails."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import traceback
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.common import run
+from tests.simulation.world import World
+
+HOSTS = ("Asynchronous", "Rounds", "Served")
+"""Each in the module of its name, which is imported when a seed first asks for it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A seed that broke a promise.
+
+    Attributes:
+        steps, only: what the run was limited to.
+        faults: what went wrong in it.
+        problem: the error in one line.
+    """
+
+    seed: int
+    host: str
+    steps: int
+    faults: tuple[str, ...]
+    problem: str
+    traceback: str
+
+    @property
+    def command(self) -> str:
+        """What repeats it."""
+        faults = ",".join(self.faults)
+        return f"python -m tests.simulation --seed {self.seed} --steps {self.steps} --only '{faults}'"
+
+    def __str__(self) -> str:
+        return f"seed {self.seed} ({self.host}, {len(self.faults)} faults): {self.problem}"
+
+
+def simulate(
+    seed: int, *, steps: int | None = None, host: str | None = None, only: Collection[str] | None = None
+) -> Failure | None:
+    """What one seed breaks, None where everything holds."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        world = World(seed, Path(folder), steps=steps, only=only)
+        host = world.choice("host", HOSTS) if host is None else host
+        try:
+            with world.disk.mounted():
+                kind = getattr(import_module(f"tests.simulation.{host.lower()}"), host)
+                run(kind(world).live())
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+            faults = tuple(world.faults)
+            return Failure(seed, host, world.steps, faults, problem, traceback.format_exc())
+    return None
+
+
+def shrunk(seed: int) -> Failure:
+    """The failure of a seed with as few steps and faults as still fail: each is left out once, in turn."""
+    failure = simulate(seed)
+    assert failure is not None, f"seed {seed} holds"
+    for steps in range(1, failure.steps):
+        shorter = simulate(seed, steps=steps)
+        if shorter is not None:
+            failure = shorter
+            break
+    part = max(1, len(failure.faults) // 2)
+    while part:
+        start = 0
+        while start < len(failure.faults):
+            fewer = failure.faults[:start] + failure.faults[start + part :]
+            smaller = simulate(seed, steps=failure.steps, only=fewer)
+            if smaller is not None and len(smaller.faults) < len(failure.faults):
+                failure = smaller
+            else:
+                start += part
+        part //= 2
+    return failure
+
+
+logging.getLogger("curro").setLevel(logging.CRITICAL)

@@ -1,0 +1,180 @@
+"""Seeds hold; and each kind of mistake, put into the source, is found, shrunk and repeated."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from tests.simulation.run import shrunk, simulate
+from tests.simulation.world import Watched
+
+from curro import Curriculum
+from curro.contrib.serve.application import Service
+from curro.contrib.serve.saved import SavedCurriculum
+from curro.core.files import replacing
+from curro.core.tickets import TicketLedger
+from curro.rollout.fill import Fill
+from curro.rollout.group import Group
+from curro.rollout.group_tasks import GroupTasks, Settler
+
+PART = 100
+
+
+@pytest.mark.parametrize("first", range(0, 700, PART))
+def test_seeds_hold(first):
+    for seed in range(first, first + PART):
+        failure = simulate(seed)
+        assert failure is None, f"{failure}\n{shrunk(seed).command}"
+
+
+def on(target: Any, name: str, changed: Callable[..., Any]) -> AbstractContextManager[Any]:
+    """Replace a method by one that is called with it and its arguments."""
+    plain = getattr(target, name)
+    return patch.object(target, name, lambda *arguments, **options: changed(plain, *arguments, **options))
+
+
+def lost_ticket(plain, settler, group, why):
+    settler.fill.mark_failed(group.ticket, why)
+
+
+def trained_twice(plain, fill, reason=""):
+    kept = dict(fill.admitted)
+    batch = plain(fill, reason)
+    fill.admitted |= dict(list(kept.items())[:1])
+    return batch
+
+
+def admitted_group_forgotten(plain, fill, n, step, *, waiting=None):
+    plain(fill, n, step, waiting=())
+
+
+def rejected_group_admitted(plain, fill, ticket, group, *, informativeness, reward):
+    fill.admit(ticket, group)
+
+
+def goes_on_generating(plain, tasks, groups):
+    for group in list(groups):
+        tasks.running.pop(group, None)
+    return []
+
+
+def draws_anew(plain, curriculum, state):
+    plain(curriculum, state)
+    curriculum.rng.bit_generator.state = np.random.default_rng(0).bit_generator.state
+
+
+def estimates_lost(plain, curriculum, state):
+    state = state | {"table": state["table"] | {"visits": state["table"]["visits"] * 0}}
+    plain(curriculum, state)
+
+
+def counted_twice(plain, service, method, path, body, form, key=""):
+    return plain(service, method, path, body, form)
+
+
+def groups_of_earlier_starts_count(plain, saved, tickets):
+    return np.ones(len(tickets), np.bool_)
+
+
+def start_not_counted(plain, saved):
+    saved.start = 0
+    plain(saved)
+
+
+def rewards_shifted(plain, group, rollouts, rewards, named):
+    plain(group, rollouts, np.roll(rewards, 1), named)
+
+
+def dropped_ticket_counts_as_observed(plain, ledger, rows, *, observed):
+    plain(ledger, rows, observed=True)
+
+
+@contextmanager
+def in_place():
+    """A file is written under its own name."""
+    with (
+        patch.object(replacing, "__enter__", lambda file: file.target),
+        patch.object(replacing, "__exit__", lambda *_: None),
+    ):
+        yield
+
+
+@contextmanager
+def without_sync():
+    """A file takes its name before the disk has its bytes."""
+    with patch("tests.simulation.world.Disk.kept", lambda disk, descriptor: None):
+        yield
+
+
+PLANTED = {
+    "a ticket is lost": lambda: on(Settler, "drop", lost_ticket),
+    "a group is trained on twice": lambda: on(Fill, "take", trained_twice),
+    "an admitted group is lost": lambda: on(Fill, "begin", admitted_group_forgotten),
+    "a rejected group is trained on": lambda: on(Fill, "reject", rejected_group_admitted),
+    "cancelled groups are generated on": lambda: on(GroupTasks, "cancel", goes_on_generating),
+    "rewards of another rollout": lambda: on(Group, "extend", rewards_shifted),
+    "a resume draws anew": lambda: on(Curriculum, "load_state_dict", draws_anew),
+    "a resume forgets what was learned": lambda: on(Curriculum, "load_state_dict", estimates_lost),
+    "a file is written in its place": in_place,
+    "a torn file takes its name": without_sync,
+    "a duplicate is counted twice": lambda: on(Service, "answer", counted_twice),
+    "groups of an earlier start count": lambda: on(
+        SavedCurriculum, "_is_known", groups_of_earlier_starts_count
+    ),
+    "starts have no numbers": lambda: on(SavedCurriculum, "_begin", start_not_counted),
+    "dropped tickets count as observed": lambda: on(
+        TicketLedger, "settle", dropped_ticket_counts_as_observed
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_planted_fault_is_found_within_a_thousand_seeds(kind):
+    with PLANTED[kind]():
+        assert any(simulate(seed) for seed in range(1000))
+
+
+def test_a_failing_seed_is_shrunk_to_what_it_needs_and_its_line_repeats_it():
+    """A kill is needed for a resume, and nothing else."""
+    with PLANTED["a resume draws anew"]():
+        seed = next(seed for seed in range(1000) if simulate(seed))
+        failure = shrunk(seed)
+        assert len(failure.faults) <= 2
+        match = re.fullmatch(
+            r"python -m tests.simulation --seed (\d+) --steps (\d+) --only '(.*)'", failure.command
+        )
+        again = simulate(int(match[1]), steps=int(match[2]), only=match[3].split(","))
+        assert again.problem == failure.problem
+    assert simulate(seed) is None
+
+
+def test_a_seed_is_the_same_run_whenever_it_is_run():
+    def calls(seed):
+        noted = []
+        with on(
+            Watched, "_call", lambda plain, *arguments: noted.append(str(arguments[1:])) or plain(*arguments)
+        ):
+            assert simulate(seed) is None
+        return noted
+
+    for seed in range(12):
+        assert calls(seed) == calls(seed)
+
+
+def test_the_command_runs_a_range_and_a_seed():
+    root = Path(__file__).parents[2]
+    for arguments, text in ((["0-3"], "3 seeds, 0 failed"), (["--seed", "5", "--only", ""], "seed 5 holds")):
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.simulation", *arguments], cwd=root, capture_output=True, text=True,
+            env=os.environ | {"PYTHONPATH": str(root / "src")}, check=True,
+        )  # fmt: skip
+        assert text in done.stdout
