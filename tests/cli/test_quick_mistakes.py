@@ -46,7 +46,7 @@ TYPOS = [
     ("train --data rows.jsonl", "name a model for rows.jsonl: --model with a folder, a hub"),
     (f"{OWN} --prompt-column problem", "no prompt column 'problem'"),
     (f"{OWN} --signal acc", "--signal acc: the reward has no such part; it has: "),
-    ("train --lr 1e-4", "no such option: --lr (Possible options: --learning-rate, --lora-rank) (see"),
+    ("train --lr 1e-4", "no such option: --lr"),
     ("train Rows.jsonl", "unexpected extra argument"),
     ("train --reward maths", "did you mean 'math'?"),
     ("train --reward rewards.py", "names a file and no function: write rewards.py:FUNCTION"),

@@ -49,3 +49,22 @@ def test_pspo_s_authors_ask_for_one_line_that_closes_the_thought():
     texts = ["<think>a\n</think>\nb", "a</think>\nb", "a\n</think> b", twice, "", "\n</think>\n"]
     scores = resolve_reward("closed-thought").score(texts, [{"key": "k"}] * len(texts))
     assert scores == [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("x² + é = 5 √2", 1.0),
+        ("ab因为", 0.5),
+        ("", 1.0),
+        ("да, it is", 7 / 9),
+        ("so θ = π/2, \N{MATHEMATICAL ITALIC SMALL X} ∈ \N{DOUBLE-STRUCK CAPITAL R} and Δα < ε", 1.0),
+        (r"so $λμν = \beta$ and \(λμν\)", 1.0),  # letters of formulas are symbols
+        ("so $因为$", 5 / 7),  # prose that hides in a formula
+        ("so και 1", 5 / 8),
+        (100_000 * "$", 1.0),  # hostile: takes no time
+        (33_000 * r"\[因", 2 / 3),
+    ],
+)
+def test_the_share_of_characters_that_english_has(text, share):
+    assert resolve_reward("language").score([text], [{}]) == [pytest.approx(share)]

@@ -226,8 +226,6 @@ def test_what_the_policy_is_to_learn_comes_with_the_batch_after_rejected_groups_
         {"timeout": 0},
         {"max_seconds": float("nan")},
         {"when_short": "wait"},
-        {"workers": -1},
-        {"workers": 2},
     ],
 )
 def test_options_that_cannot_be_are_refused(options):

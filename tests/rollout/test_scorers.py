@@ -1,23 +1,18 @@
 """Scorers under a filler: what they return, where they run, what they may do to it."""
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.common import run
-from tests.rollout.filler_setup import GOOD, HARD, by_text, make, rollouts, settled
+from tests.rollout.filler_setup import GOOD, HARD, by_text, make, settled
 
 from curro import ConfigError, RewardError
 from curro.core.errors import FillError
 from curro.rollout.engines.engine import Rollout
-from curro.rollout.group import GroupFailed
 from curro.rollout.scoring import Scorer
 
 
@@ -120,8 +115,8 @@ def test_an_executor_stays_its_owner_s():
         assert executor.submit(int).result() == 0
     with pytest.raises(FillError, match=r"2 groups in a row failed.*cannot schedule new futures"):
         asyncio.run(main(executor, max_failures=2))
-    with pytest.raises(ConfigError, match="runs in one place"):
-        asyncio.run(main(executor, workers=2))
+    with pytest.raises(ConfigError, match="leave out `executor`"):
+        Scorer(by_text, executor=executor)
 
 
 def slow_in_a_thread(prompt, completions):
@@ -170,92 +165,6 @@ def test_what_a_scorer_raises_in_a_thread_ends_no_more_than_its_group(how):
     asyncio.run(main())
 
 
-def hang(seconds=3600.0):
-    Path(os.environ["HANGS"], str(os.getpid())).touch()
-    time.sleep(seconds)
-
-
-def hostile(prompt, completions):
-    if prompt == 1:
-        os._exit(3)
-    if prompt == 2:
-        hang()
-    if prompt == 3:
-        raise ErrorThatCannotTravel(1, 2)
-    return [float(rollout.text == "1") for rollout in completions]
-
-
-class ErrorThatCannotTravel(Exception):
-    def __init__(self, one, two):
-        super().__init__(f"{one} and {two}")
-
-
-@pytest.mark.usefixtures("hangs_end_by_themselves")
-def test_crashed_and_hung_scorers_are_replaced_and_cost_their_own_groups_alone():
-    async def main():
-        filler, _, curriculum = make(
-            lambda i, n: (0.0, GOOD),
-            score=hostile,
-            workers=2,
-            score_timeout=600.0,
-            prompts=7,
-            max_in_flight=7,
-            when_short="finish",
-        )
-        async with filler:
-            batch = await filler.fill(7, step=0)
-        assert sorted(batch.prompts) == [0, 4, 5, 6]
-        assert settled(filler, curriculum).failed == 3
-
-    asyncio.run(main())
-
-
-class SlowToStart:
-    def __setstate__(self, state):
-        hang(1.0)
-
-    def __getstate__(self):
-        return {"some": "state"}
-
-    def __call__(self, prompt, completions):
-        return slow_in_a_thread(prompt, completions)
-
-
-class NeverStarts(SlowToStart):
-    def __setstate__(self, state):
-        raise ImportError("no module named 'verifier'")
-
-
-@pytest.mark.usefixtures("hangs_end_by_themselves")
-def test_the_start_of_processes_takes_none_of_the_scorer_s_time():
-    async def main():
-        filler, _, curriculum = make(
-            lambda i, n: (0.0, GOOD), score=SlowToStart(), workers=2, score_timeout=600.0
-        )
-        async with filler:
-            await filler.fill(4, step=0)
-            await filler.fill(4, step=1)
-        assert settled(filler, curriculum).failed == 0
-
-    asyncio.run(main())
-
-
-def test_processes_that_do_not_start_are_one_clear_error():
-    async def main():
-        filler, _, curriculum = make(lambda i, n: (0.0, GOOD), score=NeverStarts(), workers=1)
-        async with filler:
-            with pytest.raises(ConfigError, match="ended as they started"):
-                await filler.fill(2, step=0)
-        settled(filler, curriculum)
-
-    asyncio.run(main())
-
-
-def test_processes_are_sent_what_can_be_sent():
-    with pytest.raises(ConfigError, match="top level of a module"):
-        Scorer(lambda prompt, completions: [], workers=1)
-
-
 def test_texts_and_cut_rollouts_reach_the_scorer():
     seen = []
 
@@ -266,85 +175,3 @@ def test_texts_and_cut_rollouts_reach_the_scorer():
     filler, _, _ = make(lambda i, n: (1.0, "1 0x"), score=score, prompts=1)
     run(filler.fill(1, step=0))
     assert seen == [Rollout(text, finish="length") for text in ("1", "", "0")]
-
-
-def held_on_some(prompt, completions):
-    folder = Path(os.environ["HELD"])
-    if prompt == 0:
-        (folder / "begun").touch()
-        while not (folder / "go").exists():
-            time.sleep(0.01)
-        (folder / "ended").touch()
-    return [float((folder / "ended").exists()) for _ in completions]
-
-
-def test_a_cancelled_call_keeps_its_process_until_it_ends(tmp_path, monkeypatch):
-    monkeypatch.setenv("HELD", str(tmp_path))
-
-    async def main():
-        scorer = Scorer(held_on_some, workers=1, timeout=600.0)
-        try:
-            held = asyncio.ensure_future(scorer(0, rollouts(GOOD)))
-            while not (tmp_path / "begun").exists():
-                await asyncio.sleep(0.01)
-            held.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await held
-            following = asyncio.ensure_future(scorer(1, rollouts(GOOD)))
-            await asyncio.sleep(0.1)
-            (tmp_path / "go").touch()
-            assert await following == [1.0] * 4
-        finally:
-            scorer.close()
-
-    asyncio.run(main())
-
-
-SCRIPT = """
-import asyncio, sys
-from curro.rollout.engines.engine import Rollout
-from curro.rollout.group import GroupFailed
-from curro.rollout.scoring import Scorer
-
-def score(prompt, rollouts):
-    return [float(len(rollout.text) + prompt) for rollout in rollouts]
-
-async def main():
-    scorer = Scorer(score, workers=2, timeout=600.0)
-    print(await scorer(1, [Rollout("ab"), Rollout("")]), flush=True)
-    scorer.close()
-
-"""
-
-
-def run_script(path, text):
-    path.write_text(text)
-    return subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=900)
-
-
-def test_a_scorer_of_the_script_itself_is_found_in_its_processes(tmp_path):
-    done = run_script(
-        tmp_path / "script.py", SCRIPT + 'if __name__ == "__main__":\n    asyncio.run(main())\n'
-    )
-    assert (done.stdout, done.stderr) == ("[3.0, 1.0]\n", "")
-
-
-def test_a_script_without_a_guard_starts_no_processes_of_processes(tmp_path):
-    done = run_script(tmp_path / "script.py", SCRIPT + "asyncio.run(main())\n")
-    assert done.returncode == 1
-    assert "ConfigError: the scorer's processes ended as they started" in done.stderr
-    assert 'a script needs `if __name__ == "__main__":`' in done.stderr
-
-
-def test_a_scorer_in_processes_names_the_line_that_raised():
-    async def main():
-        scorer = Scorer(hostile, workers=1, timeout=600.0)
-        try:
-            with pytest.raises(
-                GroupFailed, match=r"the scorer raised ErrorThatCannotTravel: .*test_scorers\.py:"
-            ):
-                await scorer(3, rollouts(GOOD))
-        finally:
-            scorer.close()
-
-    asyncio.run(main())

@@ -58,7 +58,7 @@ def test_settings_survive_the_run_folder():
         ({"temperature": "hot"}, "run: temperature must be a number, not 'hot'"),
         ({"data": 3}, "run: data must be text, not 3"),
         ({"loss_type": "drgrpo"}, "run: loss_type must be one of dr_grpo, dapo"),
-        ({"reward_range": [1]}, "run: reward_range must be two numbers, not .1."),
+        ({"reward_range": [1]}, "run: reward_range must be two numbers, LOW,HIGH, not .1."),
     ],
 )
 def test_values_of_a_file_are_checked(values, sentence):

@@ -103,7 +103,7 @@ REWARDS = {
     **VERIFIERS,
     "format": "curro.reward.text:Format",
     "closed-thought": "curro.reward.text:closed_thought",
-    "language": "curro.reward.language:Language",
+    "language": "curro.reward.text:language",
     "cosine": "curro.reward.text:Cosine",
     "overlong": "curro.reward.text:Overlong",
     "repetition": "curro.reward.text:Repetition",

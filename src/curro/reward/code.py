@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +21,7 @@ from curro.data.raw import Row
 from curro.reward.answers import outside_thoughts
 from curro.reward.reward import Score, key
 from curro.reward.sandbox import Limits, ProgramNotBegun, find_confinement, run
+from curro.reward.sandbox.bubblewrap import INSTALL
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
 from curro.reward.workers.forks import in_forked_processes
 
@@ -149,10 +151,6 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
     return Tests(runs=tuple((_text(stdin), _text(expected)) for stdin, expected in pairs))
 
 
-_SOLUTIONS = ("solution", "main", "program", "submission", "answer", "your_module")
-"""Modules that tests import the program from: its names are there without."""
-
-
 def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
     """Tests that are Python: each text a test, and what tests nothing stands before the next that does.
 
@@ -166,7 +164,6 @@ def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
         except SyntaxError:  # the test fails, and says so to nobody but the program
             asserts.append(before + text)
             continue
-        text = _without_solution(text, tree)
         calls = [] if _tests_something(tree) else _uncalled(tree, tested)
         if not calls and not _tests_something(tree):
             before += f"{text}\n"
@@ -186,21 +183,13 @@ def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
     return Tests(asserts=tuple(asserts), setup=setup, function=tested)
 
 
-def _without_solution(text: str, tree: ast.Module) -> str:
-    """A test's text without imports from a module that stands for the program."""
-    kept = [
-        node
-        for node in tree.body
-        if not (isinstance(node, ast.ImportFrom) and node.module in _SOLUTIONS and not node.level)
-    ]
-    return text if len(kept) == len(tree.body) else ast.unparse(ast.Module(kept, tree.type_ignores))
-
-
 def _tests_something(tree: ast.Module) -> bool:
     """Whether executing the statements asserts something that is no constant, raises, or calls."""
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            continue
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             continue
         if isinstance(node, ast.Raise):
@@ -216,14 +205,21 @@ def _tests_something(tree: ast.Module) -> bool:
 
 
 def _uncalled(tree: ast.Module, tested: str) -> list[str]:
-    """Calls of test functions that nothing calls: HumanEval's `check`, pytest's `test_...`."""
+    """Calls of what nothing calls: HumanEval's `check`, pytest's `test_...`, classes of both frameworks."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     wanted = [node for node in functions if node.name.startswith("test")]
     if any(node.args.args or node.decorator_list for node in wanted):
         raise ValueError("functions test_... that want arguments (fixtures, parameters) are not supported")
     if not wanted and tested and any(node.name == "check" and len(node.args.args) == 1 for node in functions):
         return [f"check({tested})"]
-    return [f"{node.name}()" for node in wanted]
+    calls = [f"{node.name}()" for node in wanted]
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(base) for base in node.bases):
+            calls.append(f"_run_cases({node.name})")
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+            calls += [f"{node.name}().{name}()" for name in methods if name.startswith("test")]
+    return calls
 
 
 TOLERANCE = 1e-6
@@ -238,6 +234,8 @@ def _equal(got, expected):
     if isinstance(got, list) and isinstance(expected, list):
         return len(got) == len(expected) and all(map(_equal, got, expected))
     if isinstance(got, dict) and isinstance(expected, dict):
+        if got.keys() != expected.keys():
+            got = {{str(key): value for key, value in got.items()}}  # as JSON has them
         return got.keys() == expected.keys() and all(_equal(_plain(got[k]), _plain(expected[k])) for k in got)
     if type(got) in (int, float) and type(expected) in (int, float) and float in (type(got), type(expected)):
         return got == expected or abs(got - expected) <= {TOLERANCE} * max(1, abs(expected))
@@ -334,7 +332,6 @@ class Code:
 
     Args:
         partial: the share of tests passed, instead of all or nothing.
-        exponent: the power to which that share is raised.
         seconds: how many seconds a run may take from where the program begins; asserts or test cases of a
             program share them.
         memory_mib: the address space of each process, in MiB.
@@ -348,7 +345,6 @@ class Code:
     def __init__(
         self,
         partial: bool = False,
-        exponent: float = 1.0,
         seconds: float = 6.0,
         memory_mib: int = 1024,
         processes: int = 16,
@@ -356,15 +352,13 @@ class Code:
         packages: bool = False,
         workers: int = 0,
     ) -> None:
-        if exponent <= 0 or (exponent != 1.0 and not partial):
-            raise ConfigError(f"code: exponent is above 0 and goes with partial=true, not {exponent}")
         if workers < 0:
             raise ConfigError(f"code: workers is a number of programs at a time, not {workers}")
-        self.partial, self.exponent, self.packages = partial, exponent, packages
+        self.partial, self.packages = partial, packages
         self.limits = Limits(seconds=seconds, memory_mib=memory_mib, processes=processes)
         self.confinement = find_confinement(sandbox)
         self._workers = workers or os.cpu_count() or 1
-        self._has_warned = False
+        self._has_warned = self._has_warned_of_packages = False
         self.start_threads()
         _codes.add(self)
 
@@ -401,7 +395,7 @@ class Code:
             if tests.unittests and not self.confinement.has_folder:
                 raise RewardError(
                     f"the tests of the prompt {key(row)} are of the module unittest, which needs a folder to "
-                    "write to, and Landlock leaves none: install bubblewrap (apt install bubblewrap)"
+                    f"write to, and Landlock leaves none: install bubblewrap ({INSTALL})"
                 )
             if job not in futures:
                 futures[job] = self._threads.submit(self._score, *job)
@@ -422,15 +416,35 @@ class Code:
             self._warn(str(error))
             return None
         if any(verdict is None for verdict in passed):
-            self._warn("a test gives the program an object that cannot be sent to its process")
+            self._warn(
+                "a test needs a package that is not there (packages=true), or gives the program an object "
+                "that cannot be sent to its process"
+            )
             return None
+        if not all(passed) and not self.packages:
+            self._warn_of_packages(program)
         share = sum(map(bool, passed)) / (len(tests.asserts) or len(tests.runs) or len(passed) or 1)
-        return share**self.exponent if self.partial else float(share == 1.0)
+        return share if self.partial else float(share == 1.0)
 
     def _warn(self, reason: str) -> None:
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(f"{reason}; such completions are not scored", RuntimeWarning, stacklevel=1)
+
+    def _warn_of_packages(self, program: str) -> None:
+        """Say once that a program which fails imports a package that it cannot have."""
+        tree = _parsed(program) or ast.Module([], [])
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {(getattr(node, "module", None) or node.names[0].name).partition(".")[0] for node in imports}
+        lacking = sorted(names - sys.stdlib_module_names)
+        if lacking and not self._has_warned_of_packages:
+            self._has_warned_of_packages = True
+            warnings.warn(
+                f"a program that fails imports {lacking[0]!r:.60}; programs can import installed packages "
+                "with code:packages=true alone",
+                RuntimeWarning,
+                stacklevel=1,
+            )
 
     def _asserts(self, program: str, tests: Tests) -> list[bool | None]:
         return run_asserts(
@@ -448,6 +462,7 @@ class Code:
 
     def _runs(self, program: str, tests: Tests) -> list[bool]:
         passed = []
+        program += _entry(program)
         for text, expected in tests.runs:
             stdin = text.encode("utf-8", "replace")
             program_run = run(program, self.confinement, self.limits, stdin=stdin, packages=self.packages)
@@ -535,6 +550,18 @@ def _defines(tree: ast.Module, names: frozenset[str]) -> bool:
     assigned = (target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets)
     defined |= {target.id for target in assigned if isinstance(target, ast.Name)}
     return bool(defined & names)
+
+
+def _entry(program: str) -> str:
+    """A call of the function that a program of definitions alone begins in, as `solve()`; "" elsewhere."""
+    tree = _parsed(program)
+    if tree is None or any(isinstance(node, ast.Expr | ast.If | ast.For | ast.While) for node in tree.body):
+        return ""
+    functions = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for name in ("main", "solve", "solution"):
+        if name in functions and len(functions[name].args) == len(functions[name].defaults):
+            return f"\n\n{name}()\n"
+    return ""
 
 
 def _does_something(tree: ast.Module, names: frozenset[str]) -> bool:

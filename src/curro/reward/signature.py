@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from curro.core.errors import ConfigError
@@ -16,7 +17,7 @@ _ANSWERS = ("answer", "ground_truth", "gt", "solution", "label", "target", "refe
 
 
 def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function of a completion and its row that `module:function` is, or is made to be.
+    """The function of a completion and its row that `module:function` is, or is made to be, with its options.
 
     A function as TRL calls it, with an argument `completions`, gets lists of one item: the completion, the
     prompt and each column of the row that it names, or all of them if it takes any keyword.
@@ -28,9 +29,9 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # a function of C says nothing
-        return function
+        return partial(function, **options)
     if "completions" in parameters:
-        return AsRows(function)
+        return partial(AsRows(function), **options)
     try:
         bound = inspect.signature(function).bind("", {}, **options)
     except TypeError as error:
@@ -45,7 +46,7 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
             f"reward {spec!r}: the second argument of a reward is the prompt's row, a dict, and is called "
             f"{second[0]!r} here: write f(completion, row) and read row['answer']"
         )
-    return function
+    return partial(function, **options)
 
 
 class AsRows:

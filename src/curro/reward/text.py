@@ -1,13 +1,14 @@
-"""Rewards that a text itself decides: an equal answer, a format, a length, few repetitions."""
+"""Rewards that a text itself decides: an equal answer, a format, a language, a length, few repetitions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from curro.core.errors import ConfigError
-from curro.core.text import did_you_mean
 from curro.data.raw import Row
 from curro.reward import answers, choices
 from curro.reward.completion import is_cut, token_count
@@ -99,6 +100,35 @@ class Format:
         )
 
 
+_FORMULA = re.compile(
+    r"```.*?(?:```|\Z)|\$\$?[^$]*\$\$?|\\\((?:(?!\\[()]).)*\\\)|\\\[(?:(?!\\[\[\]]).)*\\\]", re.DOTALL
+)
+_GREEK = re.compile(r"[\u0370-\u03ff]+")
+_SYMBOLS = ("LATIN", "MATHEMATICAL", "DOUBLE-STRUCK", "SCRIPT", "BLACK-LETTER")
+"""How Unicode's names of letters begin that a text in English has."""
+
+
+def language(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    """The share of characters that are letters of the Latin alphabet, digits, symbols or white space.
+
+    Letters of mathematics are symbols: those of the mathematical alphabets (double-struck and the like), and
+    Greek ones in formulas or where no more than two stand together (θ, Δα). The first 100,000 characters
+    count.
+
+    Source: "Online Difficulty Filtering for Reasoning Oriented RL", appendix D.
+    """
+    return [_latin_share(text[:100_000]) for text in completions]
+
+
+def _latin_share(text: str) -> float:
+    prose = _FORMULA.sub(lambda formula: _GREEK.sub(" ", formula[0]), text)
+    prose = _GREEK.sub(lambda word: word[0] if len(word[0]) > 2 else " ", prose)
+    foreign = sum(
+        c.isalpha() and not c.isascii() and not unicodedata.name(c, "").startswith(_SYMBOLS) for c in prose
+    )
+    return 1 - foreign / len(text) if text else 1.0
+
+
 _CLOSED = "\n</think>\n"
 
 
@@ -171,10 +201,7 @@ class Cosine:
 
     def __post_init__(self) -> None:
         if self.of not in _CORRECT:
-            raise ConfigError(
-                f"cosine: of is one of {', '.join(_CORRECT)}, not {self.of!r}"
-                f"{did_you_mean(self.of, _CORRECT)}"
-            )
+            raise ConfigError(f"cosine: of is one of {', '.join(_CORRECT)}, not {self.of!r}")
         if self.by not in ("tokens", "characters"):
             raise ConfigError(f"cosine: by is tokens or characters, not {self.by!r}")
         if self.limit < 1:
@@ -201,10 +228,7 @@ class Cosine:
         return longest + (shortest - longest) * (1 + math.cos(math.pi * progress)) / 2
 
 
-_CORRECT: dict[str, Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]] = {
-    "math": Math(),
-    "exact": Exact(),
-}
+_CORRECT: dict[str, Math | Exact] = {"math": Math(), "exact": Exact()}
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ It runs in this process, or with limits in worker processes, where it may hang, 
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from curro.core.errors import ConfigError, RewardError
@@ -42,7 +40,7 @@ def load(
     """
     if limits is not None:
         return _InWorkers(spec, options or {}, limits)
-    function = partial(load_reward(spec, options or {}), **(options or {}))
+    function = load_reward(spec, options or {})
 
     def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         return [_call(function, spec, c, row) for c, row in zip(completions, rows, strict=True)]
@@ -83,7 +81,7 @@ class _InWorkers:
     def __init__(self, spec: str, options: Mapping[str, Any], limits: WorkerLimits) -> None:
         self._spec = spec
         self._has_warned = False
-        self._pool = WorkerPool(load_reward, [spec, options], limits, options=options, sys_path=sys.path)
+        self._pool = WorkerPool(load_reward, [spec, options], limits)
         try:
             self._pool.start()
         except StartFailed as error:

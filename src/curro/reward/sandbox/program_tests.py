@@ -12,8 +12,9 @@ from curro.reward.sandbox.confinement import Confinement
 from curro.reward.sandbox.limits import Limits
 from curro.reward.sandbox.run import Started, end, finish, memory_file, pipe, start
 
-_CALLS, _UNITTESTS = (
-    (Path(__file__).parent / "inside" / f"{name}.py").read_text() for name in ("calls", "unittests")
+_WIRE, _PROGRAM, _TESTS, _UNITTESTS = (
+    (Path(__file__).parent / "inside" / f"{name}.py").read_text()
+    for name in ("wire", "program", "tests", "unittests")
 )
 _MODULES = ("collections", "copy", "itertools", "math", "re")
 """That tests may use without importing them."""
@@ -52,13 +53,11 @@ def run_asserts(
         request_reader, request_writer = pipe(pipes)
         reply_reader, reply_writer = pipe(pipes)
         program_names: dict[str, Any] = {
-            "SIDE": "program",
             "SOURCE": program,
             "REQUESTS": request_reader,
             "REPLIES": reply_writer,
         }
         test_names: dict[str, Any] = {
-            "SIDE": "tests",
             "SETUP": setup,
             "TESTS": list(tests),
             "MODULES": _MODULES,
@@ -68,17 +67,17 @@ def run_asserts(
             "VERDICTS": verdicts,
         }
         try:
-            for names, files in (
-                (program_names, (request_reader, reply_writer)),
-                (test_names, (request_writer, reply_reader, verdicts)),
+            for code, names, files in (
+                (_PROGRAM, program_names, (request_reader, reply_writer)),
+                (_TESTS, test_names, (request_writer, reply_reader, verdicts)),
             ):
                 started = start(
-                    _CALLS,
+                    f"{_WIRE}\n{code}",
                     stdin=nothing,
                     stdout=nothing,
                     names=names,
                     files=files,
-                    hidden="TESTS" in names,
+                    hidden=code is _TESTS,
                     **shared,
                 )
                 processes.append(started)

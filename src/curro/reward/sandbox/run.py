@@ -408,7 +408,7 @@ def memory_file(content: bytes = b"") -> Iterator[int]:
 
 _WITHOUT_UID = (
     "running as root, a program's number of processes cannot be limited without bubblewrap or Landlock "
-    "({why}): install bubblewrap (apt install bubblewrap), or train as another user"
+    f"({{why}}): install bubblewrap ({bubblewrap.INSTALL}), or train as another user"
 )
 _TRIAL = """
 import socket

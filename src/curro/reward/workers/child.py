@@ -22,8 +22,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 GRACE_SECONDS = 5.0
 """Seconds after its time limit when a worker ends itself, for the trainer may have died meanwhile."""
@@ -35,56 +34,27 @@ class OutOfTime(BaseException):
 
 def main() -> None:
     """Serve one function on standard input and output until the input ends."""
-    jobs, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    jobs, replies = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # so that what the function prints is not read as a reply
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's to handle
-    setup = pickle.loads(_read(jobs))
-    seconds, cpu_seconds = setup["seconds"], setup["cpu_seconds"]
+    setup = pickle.loads(receive(jobs))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if setup["gigabytes"] is not None:
-        size = int(setup["gigabytes"] * 2**30)
-        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    size = int(setup["gigabytes"] * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
     try:
-        function = _loaded(setup)
+        sys.path += [path for path in setup["sys_path"] if path not in sys.path]
+        load, load_arguments = pickle.loads(setup["load"])
+        function = load(*load_arguments)
     except BaseException as error:  # SystemExit too
-        _write(replies, _raised(error))
+        send(replies, _raised(error))
         return
-    _write(replies, '{"ready": true}')
-    while job := _read(jobs):
+    send(replies, b'{"ready": true}')
+    while job := receive(jobs):
         arguments = pickle.loads(job)
-        if seconds is not None:
-            signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_SECONDS)
-        _write(replies, _reply(function, arguments, cpu_seconds, setup["gigabytes"] is not None))
+        signal.setitimer(signal.ITIMER_REAL, setup["seconds"] + GRACE_SECONDS)
+        send(replies, _reply(function, arguments, setup["cpu_seconds"]))
         signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _loaded(setup: dict[str, Any]) -> Callable[..., Any]:
-    if setup["sys_path"] is not None:
-        sys.path[:] = setup["sys_path"]
-    if setup["home"] not in sys.path:
-        sys.path.append(setup["home"])
-    if setup["main"] is not None:
-        _import_main(setup["main"])
-    load, arguments = pickle.loads(setup["load"])
-    return partial(load(*arguments), **setup["options"])
-
-
-def _import_main(preparation: dict[str, Any]) -> None:
-    """Import the trainer's script, where the function may be defined, as multiprocessing does."""
-    from multiprocessing import process, spawn
-
-    current: Any = process.current_process()
-    current._inheriting = True  # a script without `if __name__ == "__main__"` must not start more workers
-    try:
-        spawn.prepare(preparation)
-    finally:
-        del current._inheriting
-
-
-def same(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Load a function that was sent itself."""
-    return function
 
 
 def load_check(module: str) -> Callable[..., Any]:
@@ -98,16 +68,14 @@ def load_check(module: str) -> Callable[..., Any]:
     return loaded.check
 
 
-def _reply(
-    function: Callable[..., Any], arguments: Any, cpu_seconds: float | None, memory_is_limited: bool
-) -> str:
+def _reply(function: Callable[..., Any], arguments: Any, cpu_seconds: float | None) -> bytes:
     worker = os.getpid()
     try:
-        reply = json.dumps({"value": _timed(function, arguments, cpu_seconds)}, default=_plain)
-    except MemoryError as error:
-        reply = '{"lost": "memory"}' if memory_is_limited else _raised(error)
+        reply = json.dumps({"value": _timed(function, arguments, cpu_seconds)}, default=_plain).encode()
+    except MemoryError:
+        reply = b'{"lost": "memory"}'
     except OutOfTime:
-        reply = '{"lost": "processor time"}'
+        reply = b'{"lost": "processor time"}'
     except BaseException as error:
         reply = _raised(error)
     if os.getpid() != worker:
@@ -143,7 +111,7 @@ def _plain(value: Any) -> Any:
         return repr(value)[:100]
 
 
-def _raised(error: BaseException) -> str:
+def _raised(error: BaseException) -> bytes:
     """An error as the trainer reads it: as text, because its type may not exist there."""
     reply = {
         "raised": describe(error),
@@ -151,7 +119,7 @@ def _raised(error: BaseException) -> str:
         "classes": [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__],
         "location": location_of(error),
     }
-    return json.dumps(reply)
+    return json.dumps(reply).encode()
 
 
 def describe(error: BaseException) -> str:
@@ -178,15 +146,28 @@ def location_of(error: BaseException) -> str:
     return f"{frame.filename}:{frame.lineno}, in {frame.name}"
 
 
-def _read(jobs: BinaryIO) -> bytes:
-    """The next message, empty at the end of the input."""
-    head = jobs.read(8)
-    return jobs.read(struct.unpack("<Q", head)[0]) if len(head) == 8 else b""
+def send(number: int, message: bytes) -> None:
+    """Write a message into a pipe, its length first."""
+    left = memoryview(struct.pack("<Q", len(message)) + message)
+    while left:
+        left = left[os.write(number, left) :]
 
 
-def _write(replies: BinaryIO, reply: str) -> None:
-    replies.write(reply.encode() + b"\n")
-    replies.flush()
+def receive(number: int) -> bytes:
+    """The next message of a pipe, empty at its end."""
+    head = _exactly(number, 8)
+    return _exactly(number, struct.unpack("<Q", head)[0]) if head else b""
+
+
+def _exactly(number: int, size: int) -> bytes:
+    """So many bytes, or none where the pipe ends before."""
+    message = bytearray()
+    while len(message) < size:
+        part = os.read(number, min(size - len(message), 1 << 20))
+        if not part:
+            return b""
+        message += part
+    return bytes(message)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """One pool of worker processes, for every function that may hang, crash, leak or eat the memory.
 
-math-verify's and reasoning-gym's checks, a user's reward and a filler's scorer run in it. Each worker is a
-process of its own group with limits on time and memory. A call that exhausts a limit, or crashes its process,
-fails alone: its worker is started again, and the others go on. POSIX only.
+math-verify's and reasoning-gym's checks and a user's reward run in it. Each worker is a process of its own
+group with limits on time and memory. A call that exhausts a limit, or crashes its process, fails alone: its
+worker is started again, and the others go on. POSIX only.
 
 Pools of libraries (pebble, concurrent.futures) unpickle what their workers send. Here a worker has read text
 that a model wrote, so its results come back as JSON. Those pools limit neither processor time nor memory.
@@ -17,25 +17,18 @@ import pickle
 import queue
 import select
 import signal
-import struct
 import subprocess
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from io import BufferedReader
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from curro.reward.workers import child
 from curro.reward.workers.forks import in_forked_processes
-
-END_SECONDS = 5.0
-"""Seconds to wait for a process to exit that has closed its output or was killed."""
-
 
 _FROM_OUTSIDE = (signal.SIGKILL.name, signal.SIGALRM.name)
 """Signals that end a process from outside: somebody killed it, or its limit on the clock is long over."""
@@ -47,15 +40,14 @@ class WorkerLimits:
 
     Attributes:
         workers: processes that work at the same time.
-        seconds: on the clock, for one call; None for no limit. The wait for a worker and its start do not
-            count.
-        gigabytes: of address space, for one process (2^30 bytes each); None for no limit.
+        seconds: on the clock, for one call. The wait for a worker and its start do not count.
+        gigabytes: of address space, for one process (2^30 bytes each).
         cpu_seconds: of processor time, for one call; None for no limit.
     """
 
     workers: int = 1
-    seconds: float | None = 60.0
-    gigabytes: float | None = 8.0
+    seconds: float = 60.0
+    gigabytes: float = 8.0
     cpu_seconds: float | None = None
 
 
@@ -105,43 +97,30 @@ class StartFailed(Exception):
 class WorkerPool:
     """Calls one function in worker processes, which are started when they are needed. Any thread may call it.
 
-    The processes end with the pool, and with the process that has it, however that ends. A process that is
-    forked starts workers of its own: two that wrote into one pipe would get each other's results.
+    The processes end with the pool, and with the process that has it,
+    however that ends. A process that is forked starts workers of its own: two that wrote into one pipe would
+    get each other's results.
 
     Args:
         load: called in each worker, with `arguments`, to get the function. It and its arguments are pickled.
-        options: keyword arguments of every call.
-        sys_path: the workers' `sys.path`; by default Python's own, without the working directory. The folder
-            of curro is added.
-        with_main: import the running script in the workers too, where the function may be defined.
 
     Raises:
         TypeError, AttributeError, pickle.PicklingError: `load` or an argument cannot be pickled.
     """
 
     def __init__(
-        self,
-        load: Callable[..., Callable[..., Any]],
-        arguments: Sequence[Any],
-        limits: WorkerLimits,
-        *,
-        options: Mapping[str, Any] | None = None,
-        sys_path: Sequence[str] | None = None,
-        with_main: bool = False,
+        self, load: Callable[..., Callable[..., Any]], arguments: Sequence[Any], limits: WorkerLimits
     ) -> None:
-        setup = pickle.dumps(
+        self.limits = limits
+        self._setup = pickle.dumps(
             {
                 "seconds": limits.seconds,
                 "cpu_seconds": limits.cpu_seconds,
                 "gigabytes": limits.gigabytes,
-                "sys_path": None if sys_path is None else list(sys_path),
-                "home": str(Path(child.__file__).parents[3]),
-                "main": _main_module() if with_main else None,
-                "load": pickle.dumps((load, tuple(arguments))),
-                "options": dict(options or {}),
+                "sys_path": [path for path in sys.path if path],  # not the working directory
+                "load": pickle.dumps((load, tuple(arguments))),  # read once `sys_path` is set
             }
         )
-        self.limits, self._setup = limits, setup
         self._begin()
         _pools.add(self)
 
@@ -151,8 +130,7 @@ class WorkerPool:
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()  # the one used last is warm
         for worker in self._workers:
             self._idle.put(worker)
-        self._lock = threading.Lock()
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ThreadPoolExecutor(self.limits.workers, "curro-workers")
         self._finalizer = weakref.finalize(self, _close, self._workers)
 
     def leave_to_parent(self) -> None:
@@ -171,37 +149,32 @@ class WorkerPool:
         with self._worker() as worker:
             worker.start()
 
-    def call(self, *arguments: Any, begin_by: float | None = None) -> Any:
+    def submit(self, *arguments: Any, begin_by: float | None = None) -> Future[Any]:
         """What the function returns, as JSON has it: arrays and tuples as lists, other numbers as floats.
+
+        A future that is cancelled before its call begins is never called. A call that has begun keeps its
+        worker until it ends.
 
         Args:
             begin_by: the time, by `time.monotonic()`, after which the call is not begun any more.
 
         Raises:
-            NotBegun: no worker was free by that time.
+            NotBegun: no worker was free by that time. This and the following from the future.
             WorkerLost: the call exhausted a limit, or its process ended.
             CallFailed: the function raised.
             StartFailed: the worker cannot load the function.
         """
-        with self._worker() as worker:
-            if begin_by is not None and time.monotonic() > begin_by:
-                raise NotBegun
-            return worker.call(arguments)
-
-    def submit(self, *arguments: Any, begin_by: float | None = None) -> Future[Any]:
-        """Make a call in a thread of the pool's.
-
-        A future that is cancelled before its call begins is never called. A call that has begun keeps its
-        worker until it ends, so that no more calls than workers run at a time.
-        """
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(len(self._workers), "curro-workers")
-            return self._threads.submit(self.call, *arguments, begin_by=begin_by)
+        return self._threads.submit(self._call, arguments, begin_by)
 
     def close(self) -> None:
         """End the processes, and lose the calls that they are at; a later call starts them again."""
         _close(self._workers)
+
+    def _call(self, arguments: tuple[Any, ...], begin_by: float | None) -> Any:
+        if begin_by is not None and time.monotonic() > begin_by:
+            raise NotBegun
+        with self._worker() as worker:
+            return worker.call(arguments)
 
     @contextlib.contextmanager
     def _worker(self) -> Iterator[_Worker]:
@@ -217,41 +190,50 @@ _pools = in_forked_processes(WorkerPool.leave_to_parent)
 
 def _close(workers: Sequence[_Worker]) -> None:
     for worker in workers:
-        worker.kill()
-    for worker in workers:
-        worker.end()
+        worker.close()
+
+
+END_SECONDS = 5.0
+"""Seconds to wait for a process to exit that has closed its output or was killed."""
 
 
 class _Worker:
-    """One process, started for the first call and again after it has ended."""
+    """One process, started for the first call and again after it has ended. One thread calls it at a time."""
 
     def __init__(self, setup: bytes, limits: WorkerLimits) -> None:
         self._setup, self._limits = setup, limits
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_ready = self._is_closing = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        with self._lock:
-            self._ensure_ready()
+        # -P: the working directory is the user's, whose random.py must not replace the standard one
+        command = [sys.executable, "-P", child.__file__]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+        )
+        reply = self._exchange(self._setup, None)
+        if not reply:
+            raise StartFailed(f"ended as it started, with {self._end(END_SECONDS)}")
+        answer = json.loads(reply)
+        if "raised" in answer:
+            self._end()
+            cause = CallFailed(**answer)
+            raise StartFailed(str(cause), cause)
 
     def call(self, arguments: tuple[Any, ...]) -> Any:
         job = pickle.dumps(arguments)
         with self._lock:
-            try:
-                self._send(self._ensure_ready(), job)
-            except BrokenPipeError:  # it has died since its last job
+            if self._process is not None and self._process.poll() is not None:
+                self._end()  # it has died since its last job
+            if self._process is None:
+                self.start()
+            reply = self._exchange(job, self._limits.seconds)
+            if reply is None:
                 self._end()
-                self._send(self._ensure_ready(), job)
-            reply = self._reply(self._limits.seconds)
+                raise WorkerLost(f"it took longer than {self._limits.seconds:g} s", from_outside=True)
             if not reply:
-                if reply is None:
-                    reason, from_outside = f"it took longer than {self._limits.seconds:g} s", True
-                else:
-                    end = self._ended()
-                    reason, from_outside = f"its process ended with {end}", end in _FROM_OUTSIDE
-                self._restart()
-                raise WorkerLost(reason, from_outside=from_outside)
+                end = self._end(END_SECONDS)
+                raise WorkerLost(f"its process ended with {end}", from_outside=end in _FROM_OUTSIDE)
         answer = json.loads(reply)
         if "raised" in answer:
             raise CallFailed(**answer)
@@ -261,93 +243,50 @@ class _Worker:
             raise WorkerLost(f"it took more than {self._limits.cpu_seconds:g} s of processor time")
         return answer["value"]
 
-    def kill(self) -> None:
-        """Kill the process and all that it has started. A call that waits for it raises `WorkerLost`."""
-        self._is_closing = True
-        process = self._process
-        if process is not None:
-            _kill(process)
-
-    def end(self) -> None:
-        """End what `kill` has killed."""
+    def close(self) -> None:
+        """Kill the process; a call that waits for it raises `WorkerLost`."""
+        if self._process is not None:
+            _kill(self._process)
         if self._lock.acquire(timeout=END_SECONDS):
             try:
                 self._end()
-                self._is_closing = False
             finally:
                 self._lock.release()
 
     def leave_to_parent(self) -> None:
         """Let go of the process in a child that was forked."""
         if self._process is not None:
-            for pipe in (self._process.stdin, self._process.stdout):
-                # not the buffer: it would send what the parent sends, and a thread may hold its lock
-                cast(BufferedReader, pipe).raw.close()
+            _close_pipes(self._process)
             self._process.returncode = 0  # the parent's child, for which this process cannot wait
-            self._process = None
 
-    def _restart(self) -> None:
-        """End the process, and start another one while others work: to load its function may take seconds."""
-        self._end()
-        if not self._is_closing:
-            self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        # -P: the working directory is the user's, whose random.py must not replace the standard one
-        command = [sys.executable, "-P", child.__file__]
-        self._process = process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        with contextlib.suppress(BrokenPipeError):  # reading its first reply finds out how it ended
-            self._send(process, self._setup)
-        return process
-
-    def _ensure_ready(self) -> subprocess.Popen[bytes]:
-        process = self._process or self._start()
-        if not self._is_ready:
-            reply = self._reply(None)
-            if not reply:
-                raise StartFailed(f"ended as it started, with {self._ended()}")
-            answer = json.loads(reply)
-            if "raised" in answer:
-                self._end()
-                cause = CallFailed(**answer)
-                raise StartFailed(str(cause), cause)
-            self._is_ready = True
-        return process
-
-    def _send(self, process: subprocess.Popen[bytes], message: bytes) -> None:
-        assert process.stdin is not None
-        process.stdin.write(struct.pack("<Q", len(message)) + message)
-        process.stdin.flush()
+    def _exchange(self, message: bytes, seconds: float | None) -> bytes | None:
+        """The reply to a message, as `_reply` has it."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # the process has ended, as its output tells
+            child.send(self._process.stdin.fileno(), message)
+        return self._reply(seconds)
 
     def _reply(self, seconds: float | None) -> bytes | None:
-        """A line, empty if the process has ended; None if nothing came in time."""
+        """A message of the process, empty if it has ended; None if nothing came in time."""
         assert self._process is not None
         assert self._process.stdout is not None
-        output = self._process.stdout
+        number = self._process.stdout.fileno()
         waiting = select.poll()
-        waiting.register(output.fileno(), select.POLLIN)
-        if not waiting.poll(None if seconds is None else 1000 * seconds):
-            return None
-        return output.readline()
+        waiting.register(number, select.POLLIN)
+        return child.receive(number) if waiting.poll(seconds and 1000 * seconds) else None
 
-    def _ended(self) -> str:
-        """How the process ended."""
-        assert self._process is not None
-        process = self._process
+    def _end(self, seconds: float = 0.0) -> str:
+        """End the process, unless it ends by itself in so many seconds, and say how it ended."""
+        process, self._process = self._process, None
+        if process is None:
+            return ""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(END_SECONDS)
-        self._end()
-        code = process.returncode
+            process.wait(seconds)
+        _kill(process)
+        code = process.wait()
+        _close_pipes(process)
         return f"exit status {code}" if code >= 0 else signal.Signals(-code).name
-
-    def _end(self) -> None:
-        if self._process is not None:
-            _kill(self._process)
-            with contextlib.suppress(BrokenPipeError):  # what was not yet sent to it
-                self._process.communicate()
-        self._process, self._is_ready = None, False
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -357,9 +296,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.kill()
 
 
-def _main_module() -> dict[str, Any]:
-    """How to import the running script elsewhere, for `multiprocessing.spawn.prepare`."""
-    from multiprocessing import spawn
-
-    preparation = spawn.get_preparation_data("curro-worker")
-    return {name: value for name, value in preparation.items() if name != "authkey"}
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        pipe.close()
