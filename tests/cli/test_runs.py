@@ -46,4 +46,6 @@ def test_a_comparison_in_which_a_run_fails_and_one_that_goes_on(tmp_path, user_m
     assert "pspo 0." in again
     assert "name one of them" in run_command("inspect", "both", folder=tmp_path, status=2)
     pages = run_command("report", "both", folder=tmp_path).split()
-    assert [Path(written).parent.name for written in pages] == ["pspo-seed0", "uniform-seed0", "both"]
+    names = [Path(written).parent.name for written in pages]
+    assert {"pspo-seed0", "uniform-seed0"} < set(names)
+    assert names[-1] == "both"
