@@ -103,8 +103,8 @@ METHODS = {
 }
 """By the name of a row's method.
 
-`frontier` is the default; `with-entropies`, `drawn` and `half` are tried on the tuning pools; `told` knows the
-pass rates that 16 rollouts of each prompt measured.
+`frontier` is the default; `with-entropies`, `drawn` and `half` are tried on the tuning pools; `told` knows
+the pass rates that 16 rollouts of each prompt measured.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),
