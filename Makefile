@@ -68,6 +68,7 @@ docs: .venv/dev
 	mkdir -p build
 	printf 'from curro.cli import COMMANDS, make_app\napp = make_app(COMMANDS)\n' > build/command_line.py
 	$(BIN)/typer build/command_line.py utils docs --name curro --title Options --output build/options.md
+	sed -i 's/```console/```text/' build/options.md  # the name by which the other pages' blocks are told to be for reading
 	mv build/options.md docs/options.md  # whole at once: other targets read the pages meanwhile
 	$(BIN)/zensical build --clean --strict
 

@@ -92,8 +92,10 @@ METHODS = {
     "frontier-before": Method(BEFORE),
     "prioritized-replay": Method("prioritized-replay"),
     "shortest-quarter": Method("uniform", data="shortest"),
-    "frontier": Method("frontier:features=text+entropy"),
-    "texts-alone": Method("frontier"),
+    "frontier": Method("frontier"),
+    "with-entropies": Method("frontier:features=text+entropy"),
+    "drawn": Method("frontier:thompson=true"),
+    "half": Method("frontier:exploration=0.5"),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),
@@ -101,8 +103,8 @@ METHODS = {
 }
 """By the name of a row's method.
 
-`frontier` is the default where there is a policy, `texts-alone` where there is none; `told` knows the pass
-rates that 16 rollouts of each prompt measured.
+`frontier` is the default; `with-entropies`, `drawn` and `half` are tried on the tuning pools; `told` knows
+the pass rates that 16 rollouts of each prompt measured.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),

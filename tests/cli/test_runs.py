@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.in_process import run_command
 
 SMALL = [
@@ -43,3 +45,7 @@ def test_a_comparison_in_which_a_run_fails_and_one_that_goes_on(tmp_path, user_m
     assert "uniform 0." in again
     assert "pspo 0." in again
     assert "name one of them" in run_command("inspect", "both", folder=tmp_path, status=2)
+    pages = run_command("report", "both", folder=tmp_path).split()
+    names = [Path(written).parent.name for written in pages]
+    assert {"pspo-seed0", "uniform-seed0"} < set(names)
+    assert names[-1] == "both"

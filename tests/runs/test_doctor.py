@@ -1,4 +1,4 @@
-"""The doctor on files that TRL 1.16, wandb and verl wrote, and on logs of known trouble."""
+"""The doctor on files that TRL 1.16, wandb, trackio and verl wrote, and on logs of known trouble."""
 
 import json
 from pathlib import Path
@@ -66,6 +66,26 @@ def test_a_conversation_counts_by_its_last_message(tmp_path):
     log = read_log(tmp_path / "log.parquet")
     assert log.prompts == ["a", "b"]
     assert log.has_signal(log.reward).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("name", ["trl/trainer_state.json", "trackio.json"])
+def test_metrics_tell_the_share_of_flat_groups(name):
+    flat = json.loads((LOGS / "trl" / "trainer_state.json").read_text())["log_history"]
+    shares = [row["frac_reward_zero_std"] for row in flat]
+    shown = words(LOGS / name)
+    assert "of the groups have no signal" in shown
+    assert "all right from all wrong" in shown
+    if name.startswith("trl"):
+        assert shown.startswith(f"{np.mean(shares):.1%}")
+
+
+def test_a_csv_of_wandb(tmp_path):
+    (tmp_path / "export.csv").write_text(
+        '"Step","run - train/reward","run - train/reward__MIN","run - train/frac_reward_zero_std",'
+        '"run - eval/accuracy"\n' + "".join(f"{i},{i / 10},0,0.5,{1 - i / 10}\n" for i in range(10))
+    )
+    assert words(tmp_path / "export.csv").startswith("50.0% of the groups have no signal")
+    assert "held-out success falls" in advice(tmp_path / "export.csv")
 
 
 def test_a_table_of_wandb():
@@ -157,7 +177,7 @@ def test_methods_that_remember_find_more_where_prompts_come_back_as_they_were(tm
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("log.jsonl", "nonsense"), ("log.json", "[1]"), ("log.json", "{}"),
+    [("log.jsonl", "nonsense"), ("log.json", "[1]"), ("log.json", "{}"), ("log.csv", "a,b\n1,2\n"),
      ("log.jsonl", ""),
      ("log.parquet", "x"), ("log.txt", "x"), ("log.jsonl", '{"prompt": "a", "answer": "b"}\n')],
 )  # fmt: skip

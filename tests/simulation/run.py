@@ -6,7 +6,8 @@ import logging
 import tempfile
 import traceback
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from benchmarks.common import run
 from tests.simulation.world import World
 
-HOSTS = ("Asynchronous", "Rounds", "Served")
+HOSTS = ("Asynchronous", "Rounds", "Served", "Verl")
 """Each in the module of its name, which is imported when a seed first asks for it."""
 
 
@@ -49,8 +50,7 @@ def simulate(
     seed: int, *, steps: int | None = None, host: str | None = None, only: Collection[str] | None = None
 ) -> Failure | None:
     """What one seed breaks, None where everything holds."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder, _quiet():
         world = World(seed, Path(folder), steps=steps, only=only)
         host = world.choice("host", HOSTS) if host is None else host
         try:
@@ -62,6 +62,20 @@ def simulate(
             faults = tuple(world.faults)
             return Failure(seed, host, world.steps, faults, problem, traceback.format_exc())
     return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence warnings and curro's log, in which every injected fault would be said."""
+    log = logging.getLogger("curro")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
 
 
 def shrunk(seed: int) -> Failure:
@@ -85,6 +99,3 @@ def shrunk(seed: int) -> Failure:
                 start += part
         part //= 2
     return failure
-
-
-logging.getLogger("curro").setLevel(logging.CRITICAL)

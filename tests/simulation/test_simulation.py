@@ -29,7 +29,7 @@ from curro.rollout.group_tasks import GroupTasks, Settler
 PART = 100
 
 
-@pytest.mark.parametrize("first", range(0, 700, PART))
+@pytest.mark.parametrize("first", range(0, 500, PART))
 def test_seeds_hold(first):
     for seed in range(first, first + PART):
         failure = simulate(seed)
@@ -94,6 +94,12 @@ def rewards_shifted(plain, group, rollouts, rewards, named):
     plain(group, rollouts, np.roll(rewards, 1), named)
 
 
+def settled_forgotten(plain, buffer, groups):
+    tickets = plain(buffer, groups)
+    buffer.settled = set()
+    return tickets
+
+
 def dropped_ticket_counts_as_observed(plain, ledger, rows, *, observed):
     plain(ledger, rows, observed=True)
 
@@ -115,6 +121,14 @@ def without_sync():
         yield
 
 
+@contextmanager
+def reported_again_after_resume():
+    from tests.simulation.verl import adapter
+
+    with on(adapter()[0].ReportingBuffer, "resume", settled_forgotten):
+        yield
+
+
 PLANTED = {
     "a ticket is lost": lambda: on(Settler, "drop", lost_ticket),
     "a group is trained on twice": lambda: on(Fill, "take", trained_twice),
@@ -131,6 +145,7 @@ PLANTED = {
         SavedCurriculum, "_is_known", groups_of_earlier_starts_count
     ),
     "starts have no numbers": lambda: on(SavedCurriculum, "_begin", start_not_counted),
+    "a settled group is reported again": reported_again_after_resume,
     "dropped tickets count as observed": lambda: on(
         TicketLedger, "settle", dropped_ticket_counts_as_observed
     ),

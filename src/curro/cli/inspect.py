@@ -15,7 +15,7 @@ Run = Annotated[
     Path,
     typer.Argument(
         help="The run's folder: of curro train, the output_dir of a TRL script, one of its checkpoints, or "
-        "the default_local_dir of a verl run."
+        "the default_local_dir of a verl run; for report also a folder that holds such folders."
     ),
 ]
 
@@ -53,18 +53,29 @@ def report(
     """Write a run's page: figures, advice, prompts and rollouts.
 
     It is the page of curro watch as one file that needs no network and no scripts. `curro train` writes it at
-    its end.
+    its end. For a folder of several runs, writes the page of each, and one that compares them.
     """
+    from curro.runs.report import by_curriculum, write_comparison
     from curro.runs.report.page import write_report
 
-    plain_console().print(str(write_report(_only_run(run), out)))
+    folders, console = _runs(run), plain_console()
+    if len(folders) == 1:
+        console.print(str(write_report(folders[0], out)))
+        return
+    for folder in folders:
+        console.print(str(write_report(folder)))
+    console.print(str(write_comparison(by_curriculum(folders), out or run / "report.html")))
+
+
+def _runs(path: Path) -> list[RunFolder]:
+    return [RunFolder.open(run) for run in (find_runs([path]) if path.is_dir() else [path])]
 
 
 def _only_run(path: Path) -> RunFolder:
-    runs = find_runs([path]) if path.is_dir() else [path]
+    runs = _runs(path)
     if len(runs) > 1:
         raise ConfigError(
-            f"{path} holds {len(runs)} runs: name one of them, such as {runs[0]}, or see all of them with "
-            f"curro compare {path}"
+            f"{path} holds {len(runs)} runs: name one of them, such as {runs[0].path}, or see all with curro "
+            f"compare {path}"
         )
-    return RunFolder.open(runs[0])
+    return runs[0]

@@ -183,11 +183,12 @@ def _spelled(text: str) -> Fraction | None:
         if name in _SMALL:
             group += _SMALL[name]
         elif name in ("thousand", "million"):
-            total, group = total + max(group, 1) * _SCALES[name], Fraction(0)
+            total, group = total + max(group, Fraction(1)) * _SCALES[name], Fraction(0)
         elif name == "hundred":
-            group = max(group, 1) * 100
+            group = max(group, Fraction(1)) * 100
         elif (bottom := _PARTS.get(name) or _PARTS.get(name.removesuffix("s"))) is not None:
-            group = group + Fraction(1, bottom) if re.search(r"and\s+a\b", text) else max(group, 1) / bottom
+            is_added = re.search(r"and\s+a\b", text)
+            group = group + Fraction(1, bottom) if is_added else max(group, Fraction(1)) / bottom
         elif name not in ("and", "a", "an"):
             return None
     return total + group

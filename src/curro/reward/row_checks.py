@@ -360,9 +360,8 @@ def _scores_of(reward: Reward, texts: Sequence[str], rows: Sequence[Row]) -> lis
     except RewardError as error:
         if len(texts) == 1:
             return [str(error)]
-    return [
-        score for pair in zip(texts, rows, strict=True) for score in _scores_of(reward, *([x] for x in pair))
-    ]
+    pairs = zip(texts, rows, strict=True)
+    return [score for text, row in pairs for score in _scores_of(reward, [text], [row])]
 
 
 def _reason(best: float | None, scored: Mapping[str, Score | str], silent: Score | str) -> str | None:

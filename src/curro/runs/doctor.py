@@ -103,8 +103,12 @@ class Rollouts:
 
 FILES = (
     "completions_*.parquet", "completions/completions_*.parquet", "completions_*.table.json", "[0-9]*.jsonl",
+    "trainer_state.json", "checkpoint-*/trainer_state.json",
 )  # fmt: skip
-"""What is read of a folder, by TRL, wandb and verl: all files of the first pattern that has some."""
+"""What is read of a folder, by TRL, wandb and verl: all files of the first pattern, or the last state."""
+
+Curves = dict[str, np.ndarray]
+"""The metrics of a log by name, without `train/`: their known values in the order of the steps."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ class Finding:
 # Reading
 
 
-def read_log(path: Path) -> Rollouts:
+def read_log(path: Path) -> Rollouts | Curves:
     """Read a log, whatever wrote it.
 
     Args:
@@ -140,13 +144,9 @@ def read_log(path: Path) -> Rollouts:
     table = pa.concat_tables(tables, promote_options="permissive")
     if not table.num_rows:
         raise ConfigError(f"{path} is empty")
-    if not (_first(table, PROMPT) and _reward_columns(table)):
-        raise ConfigError(
-            f"{path} has no rollouts, a prompt and a reward a line: its columns are "
-            f"{', '.join(map(printable, table.column_names[:12]))}. Log completions (TRL: "
-            "log_completions=True)"
-        )
-    return _rollouts(table)
+    if _first(table, PROMPT) and _reward_columns(table):
+        return _rollouts(table)
+    return _curves(table, path)
 
 
 def _files(path: Path) -> list[Path]:
@@ -161,35 +161,42 @@ def _files(path: Path) -> list[Path]:
             path.glob(pattern), key=lambda file: [int(n) for n in re.findall(r"\d{1,15}", str(file))]
         )
         if files:
-            return files
+            return files[-1:] if pattern.endswith("state.json") else files
     raise ConfigError(
-        f"{path} has no completions_*.parquet (TRL's log_completions) and no N.jsonl (verl's "
-        "rollout_data_dir): name the file to read"
+        f"{path} has no completions_*.parquet (TRL's log_completions), N.jsonl (verl's rollout_data_dir) or "
+        "trainer_state.json: name the file to read"
     )
 
 
 def _table(file: Path) -> pa.Table:
+    import pyarrow.csv
     import pyarrow.json
     import pyarrow.parquet
 
     try:
         if file.suffix == ".parquet":
             return pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+        if file.suffix == ".csv":
+            return pyarrow.csv.read_csv(file)
         if file.suffix == ".jsonl":
             options = pyarrow.json.ReadOptions(block_size=1 << 26)
             return pyarrow.json.read_json(file, read_options=options)
         return _table_of_json(json.loads(file.read_bytes()))
     except (pa.ArrowException, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
-            f"{file} cannot be read as a log: name a .parquet, .jsonl or .json file "
+            f"{file} cannot be read as a log: name a .parquet, .jsonl, .json or .csv file "
             f"({printable(str(error))[:200]})"
         ) from error
 
 
 def _table_of_json(content: Any) -> pa.Table:
-    """Read a table of wandb, or a list of rows."""
+    """Read a trainer's state, a table of wandb, a metric of trackio, or a list of rows."""
     if isinstance(content, dict) and "columns" in content:
         content = [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+    elif isinstance(content, dict) and "values" in content:
+        content = [{"step": row["step"], content["metric"]: row["value"]} for row in content["values"]]
+    elif isinstance(content, dict):
+        content = content["log_history"]
     names = dict.fromkeys(name for row in content for name in row)
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in content])
 
@@ -279,12 +286,30 @@ def _places(group: np.ndarray) -> np.ndarray:
     return places
 
 
+def _curves(table: pa.Table, path: Path) -> Curves:
+    curves = {}
+    for name in table.column_names:
+        metric = name.rpartition(" - ")[2].removeprefix("train/")  # wandb: "run - train/reward"
+        if _is_numeric(table[name].type) and not metric.endswith(("__MIN", "__MAX")):
+            values = _numbers(table[name])
+            curves[metric] = values[~np.isnan(values)]
+    curves = {name: values for name, values in curves.items() if len(values)}
+    if not {"frac_reward_zero_std", "reward", "critic/score/mean"} & curves.keys():
+        raise ConfigError(
+            f"{path} has neither rollouts (a prompt and a reward a line) nor a trainer's metrics (reward, "
+            f"frac_reward_zero_std): its columns are {', '.join(map(printable, table.column_names[:12]))}"
+        )
+    return curves
+
+
 # Examining
 
 
-def examine(log: Rollouts) -> list[Finding]:
+def examine(log: Rollouts | Curves) -> list[Finding]:
     """Measure a log; findings in the order in which they are printed."""
-    return [*_waste(log), *_returns(log), *_suspicious(log)]
+    if isinstance(log, Rollouts):
+        return [*_waste(log), *_returns(log), *_suspicious(log)]
+    return list(_examine_curves(log))
 
 
 def next_steps(findings: Sequence[Finding]) -> list[str]:
@@ -377,6 +402,41 @@ def _suspicious(log: Rollouts) -> Iterator[Finding]:
             yield Finding(
                 f"{paid:,} empty completions have the full reward.", "Mend the reward: it pays silence.", 0
             )
+
+
+HELD_OUT = re.compile(r"(eval[_/]|val)\S*(reward|acc|pass@1|score)\S*")
+
+
+def _examine_curves(curves: Curves) -> Iterator[Finding]:
+    """Say what metrics alone tell."""
+    if (flat := curves.get("frac_reward_zero_std")) is not None:
+        share, (_, recent) = float(flat.mean()), _ends(flat)
+        words = f"{share:.1%} of the groups have no signal, {recent:.1%} in the last fifth"
+        log_them = "Log completions (TRL: log_completions=True): they tell which prompts are flat."
+        yield Finding(f"{words} of {len(flat):,} steps.", log_them if share > 0.3 else "", 3)
+        yield Finding("Metrics do not tell all right from all wrong, nor one prompt from another.")
+        if (tokens := curves.get("num_tokens")) is not None:
+            yield Finding(f"They took about {share * tokens.max():,.0f} of {tokens.max():,.0f} tokens.")
+    reward = curves.get("reward", curves.get("critic/score/mean", np.zeros(1)))
+    if len(reward) > 1:
+        yield Finding("The training reward went from {:.3f} to {:.3f}.".format(*_ends(reward)))
+    for name, values in curves.items():
+        if HELD_OUT.fullmatch(name) and not name.endswith("std"):
+            (start, end), noise = _ends(values), float(np.diff(values).std()) if len(values) > 2 else 0.0
+            is_hacked = end < start - max(noise, 0.01) and _ends(reward)[1] > _ends(reward)[0]
+            words = f"Held-out {readable(name, 60)} went from {start:.3f} to {end:.3f}."
+            advice = "Read completions: the reward rises while held-out success falls, as where it is gamed."
+            yield Finding(words, advice if is_hacked else "", 0)
+    if (cut := curves.get("completions/clipped_ratio", np.zeros(1)).mean()) > 0.25:
+        yield Finding(
+            f"{cut:.0%} of the completions were cut at the length limit.", "Raise the length limit.", 2
+        )
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    """Average the first and the last fifth."""
+    n = max(1, len(values) // 5)
+    return float(values[:n].mean()), float(values[-n:].mean())
 
 
 # Replaying

@@ -253,6 +253,7 @@ def _trainer(plan: Plan, recorder: Recorder) -> CurriculumGRPOTrainer:
         skip_empty_steps=plan.settings.skip_empty_steps,
         scale_rate=plan.settings.scale_rate,
         log_all_metrics=True,
+        no_check=True,  # the command has checked the rows
         args=grpo_arguments(plan.settings, recorder.folder, list(plan.reward.weights.values())),
         callbacks=[recorder],
         peft_config=lora_config(plan.settings.lora_rank),

@@ -60,7 +60,7 @@ def test_groups_tokens_rollouts_predictions_and_held_out_scores(tmp_path, mode):
 
 CURROS = (
     "reward.custom_reward_function.path=pkg://curro.hosts.verl.reward",
-    "+reward.custom_reward_function.reward_kwargs.reward='math+0.2*form'",
+    "+reward.custom_reward_function.reward_kwargs.reward='math+0.2*format'",
 )
 
 

@@ -81,7 +81,7 @@ def test_weights_by_hand(n):
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("scheduled", "scheduled trains on the data set in an order of its own"),
+        ("scheduled", "scheduled has an order of its own"),
         ("pspo:replacement=true", "pspo may draw a prompt that is in flight"),
     ],
 )

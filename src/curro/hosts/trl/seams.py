@@ -26,6 +26,7 @@ FIRST, NEWEST = "1.9.0", "1.16.0"
 CURRICULUM = ""
 ACCELERATIONS = "the accelerations"
 LOG = "the curriculum's numbers in TRL's log"
+CARD = "the method's name on the model card"
 SECOND_LOSS = "methods that train the policy's judgments (metis)"
 EPISODES = "curro's environments"
 VLLM_BUDGETS = "allocations with a vLLM server"
@@ -56,6 +57,7 @@ OVERRIDDEN = (
     Seam("_load_optimizer_and_scheduler", ("checkpoint",)),
     Seam("train", ("resume_from_checkpoint",)),
     Seam("evaluate", ("eval_dataset", "ignore_keys", "metric_key_prefix")),
+    Seam("create_model_card", ("model_name", "dataset_name", "tags"), CARD),
     Seam("_compute_loss", ("model", "inputs"), SECOND_LOSS),
     Seam("_generate_single_turn", ("prompt_ids", "images", "multimodal_fields"), ACCELERATIONS),
     Seam(

@@ -119,7 +119,7 @@ def check_rows(config: Any, rows: Sequence[Row], say: Callable[[str], object]) -
         rows_by_reward: dict[str, list[Row]] = defaultdict(list)
         for row in rows if rewards else ():
             rows_by_reward[rewards.get(row.get("data_source"), others)].append(row)
-        for spec, scored in (rows_by_reward or {others: rows}).items():
+        for spec, scored in (rows_by_reward or {others: list(rows)}).items():
             check_before_run(scored, _resolved(spec), say, _SKIP)
         return
     manager = config.reward.reward_manager
@@ -146,7 +146,7 @@ class _Scores:
         known = {"data_source": row.get("data_source"), "extra_info": dict(row.get("extra_info") or {})}
         try:
             score = self._function(solution_str=completion, ground_truth=truth, **known)
-            if inspect.isawaitable(score):
+            if inspect.iscoroutine(score):
                 score = asyncio.run(score)
         except Exception as error:
             raise RewardError(f"verl's reward raises {type(error).__name__}: {error}") from error

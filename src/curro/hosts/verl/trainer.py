@@ -180,7 +180,7 @@ class CurriculumTrainer(Host):
         )
         rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
         if not settings.no_check:
-            check_rows(self.config, rows.rows, logging.getLogger(__name__).warning)
+            check_rows(self.config, [dict(row) for row in rows.rows], logging.getLogger(__name__).warning)
         folder = Path(self.config.trainer.default_local_dir).absolute()
         model = self.config.actor_rollout_ref.model.path if settings.selection.policy_use else None
         self.owner = start_owner(self.config.curro_owner, settings.owner_gpus)
