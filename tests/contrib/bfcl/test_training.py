@@ -14,7 +14,7 @@ from curro.data import load_prompts
 from curro.runs.estimate_folder import EstimateFolder
 from curro.runs.folder import RunFolder
 
-RECIPE = Path(__file__).parents[4] / "recipes" / "small" / "metis_bfcl.toml"
+RECIPE = Path(__file__).parents[3] / "recipes" / "small" / "metis_bfcl.toml"
 PLAYED = ["--environment", "bfcl:partial=true,turns=4,turn_tokens=8", "--max-completion-length", "512"]
 
 
