@@ -194,3 +194,39 @@ def test_switches_reach_the_runs_of_a_comparison(curro, monkeypatch, tmp_path):
 )
 def test_mistakes_of_comparisons(curro, arguments, sentence):
     assert sentence in curro(*shlex.split(arguments))
+
+
+@pytest.mark.parametrize("mistake", ["def f(:", "f = undefined", "raise RuntimeError('no GPU')"])
+def test_modules_that_cannot_be_imported(curro, mistake):
+    name = f"mine_{len(mistake)}"
+    Path(f"{name}.py").write_text(mistake)
+    method = curro("train", "--data", "lab:chains", "--curriculum", f"{name}:Method")
+    assert f"selection '{name}:Method': importing '{name}' failed: " in method
+    reward = curro("train", "--data", "lab:chains", "--reward", f"{name}:f")
+    assert f"reward '{name}:f': importing '{name}' failed: " in reward
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("config.json", "[]", "config.json is damaged: it is no object but list"),
+        ("metrics.jsonl", "[]\n", "line 1 of run/metrics.jsonl is damaged: it is no object but list"),
+        ("metrics.jsonl", "{}\n", "line 1 of run/metrics.jsonl is damaged: it has no 'step'"),
+        ("groups.jsonl", '{"step": 1}\n', "line 1 of run/groups.jsonl is damaged: it has no 'prompt'"),
+    ],
+)
+def test_damaged_runs(curro, file, content, sentence):
+    run = RunFolder.create("run", {})
+    run.append_metrics({"step": 1, "rollouts": 8})
+    Path("run", file).write_text(content)
+    assert sentence in curro("report", "run")
+
+
+def test_a_folder_that_is_in_use(curro):
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("precious")
+    assert "mine exists and is not an empty folder" in curro("train", "--data", "lab:chains", "--out", "mine")
+
+
+def test_a_folder_without_a_run(curro):
+    assert "holds no run" in curro("inspect", ".")
