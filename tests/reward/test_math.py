@@ -397,6 +397,8 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "2 hours": (["120 minutes", "two hours"], ["2 minutes"]),
     "3:45 PM": ([r"\boxed{15:45}", r"\boxed{3{:}45\text{ PM}}"], [r"\boxed{3:45 AM}", r"\boxed{13:45}"]),
+    "15:45": (["3:45 PM"], ["3:45", "3:45 AM"]),
+    "12:15 AM": (["0:15", "12:15"], ["12:15 PM"]),
     "10:00 AM": (["10 AM", "10 o'clock"], ["10 PM", "11 AM"]),
     "July 4": ([r"\boxed{July 4th}", "4 July"], [r"\boxed{4}", r"\boxed{\text{June 4}}", "July 14"]),
     "2024-03-01": ([r"\boxed{\text{March 1, 2024}}"], [r"\boxed{2020}", r"\boxed{2024-01-03}"]),

@@ -63,16 +63,8 @@ class Asynchronous:
 
     async def _life(self) -> None:
         world = self.world
-        curriculum = world.curriculum(allocation=self.allocation)
-        saved = world.disk.saved(self.path)
-        trainer = Trainer()
-        if saved is not None:
-            calls, *remembered = saved.note
-            trainer = Trainer(*remembered)
-            curriculum.resume(self.path, calls)
-            curriculum.drop(curriculum.ledger.tickets)
-        world.disk.note = lambda: (list(curriculum.calls), *trainer.saved())
-        await Life(self, curriculum, trainer, is_resumed=saved is not None).train()
+        curriculum, trainer, is_resumed = world.started(self.path, self.allocation)
+        await Life(self, curriculum, trainer, is_resumed=is_resumed).train()
 
 
 class Life:

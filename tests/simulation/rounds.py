@@ -149,22 +149,14 @@ class Rounds:
 
     def _life(self) -> None:
         world = self.world
-        curriculum = world.curriculum(allocation=self.allocation)
-        saved = world.disk.saved(self.path)
-        trainer = Trainer()
-        if saved is not None:
-            calls, *remembered = saved.note
-            trainer = Trainer(*remembered)
-            curriculum.resume(self.path, calls)
-            curriculum.drop(curriculum.ledger.tickets)
-        world.disk.note = lambda: (list(curriculum.calls), *trainer.saved())
+        curriculum, trainer, is_resumed = world.started(self.path, self.allocation)
         owner = Process(curriculum, self.fill, self._reward, breaks=self._breaks, processes=self.processes)
         rewards = iter(owner.rewards)
         other = Process(
             curriculum, self.fill, lambda prompt: next(rewards), wire=owner.wire, processes=self.processes
         )
         while trainer.step < world.steps:
-            self._step(owner, other, trainer, shared=saved is not None)
+            self._step(owner, other, trainer, shared=is_resumed)
             trainer.step += 1
             if world.chance("save", 0.6):
                 with suppress(CheckpointError):  # the disk is full

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import importlib.metadata
-import pickle
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -127,8 +126,8 @@ class Actor:
             raise ActorError
         try:
             self.world.may_die("owner.before", 0.004)
-            sent, sent_named = pickle.loads(pickle.dumps((arguments, named)))
-            answer = pickle.loads(pickle.dumps(getattr(self.owner, name)(*sent, **sent_named)))
+            sent, sent_named = copy.deepcopy((arguments, named))  # Ray's processes share no object
+            answer = copy.deepcopy(getattr(self.owner, name)(*sent, **sent_named))
             self.world.may_die("owner.after", 0.004)
         except Killed:
             self.is_dead = True

@@ -118,6 +118,18 @@ class World:
         """A new process's curriculum."""
         return Watched(self.selection, self.size, admission=self.gate, seed=self.seed % 997, **options)
 
+    def started(self, path: Path, allocation: Any) -> tuple[Watched, Trainer, bool]:
+        """A new process's curriculum and trainer, and whether they go on from what was saved last."""
+        curriculum, trainer = self.curriculum(allocation=allocation), Trainer()
+        saved = self.disk.saved(path)
+        if saved is not None:
+            calls, *remembered = saved.note
+            trainer = Trainer(*remembered)
+            curriculum.resume(path, calls)
+            curriculum.drop(curriculum.ledger.tickets)
+        self.disk.note = lambda: (list(curriculum.calls), *trainer.saved())
+        return curriculum, trainer, saved is not None
+
     def check_gate(self, curriculum: Curriculum, admitted: bool, rewards_G: np.ndarray) -> None:
         """Compare a verdict on a group's 0/1 rewards with the gate, by arithmetic of our own."""
         scored = [reward for reward in rewards_G.tolist() if reward == reward]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -58,18 +59,6 @@ BUILTIN: dict[str, dict[str, str]] = {
         "best": "curro.contrib.best:Best",
     },
 }
-
-PAPERS = {
-    "prioritized-replay": "Prioritized Replay for RL Post-training",
-    "prioritized-replay-published": "Prioritized Replay for RL Post-training",
-    "pspo": "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing",
-    "least-visited": "Online Difficulty Filtering for Reasoning Oriented RL",
-    "metis": "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning",
-    "pcl": "Prompt Curriculum Learning for Efficient LLM Post-Training",
-    "posterior": "Model Predictive Prompt Selection (arXiv:2507.04632)",
-    "sec": "Self-Evolving Curriculum for LLM Reasoning (arXiv:2505.14970)",
-}
-"""The paper that a selection is from, by its name."""
 
 VERIFIERS = {
     "math": "curro.reward.math:Math",
@@ -272,6 +261,12 @@ def _value(text: str) -> Any:
         except ValueError:
             pass
     return text
+
+
+def source_of(kind: str, name: str) -> str:
+    """The source that a method's docstring names, its paper mostly; empty if it names none."""
+    source = re.search(r"Source: (.+?)\.?(?:\n\n|\Z)", inspect.getdoc(_factory(kind, name)) or "", re.DOTALL)
+    return " ".join(source[1].split()) if source else ""
 
 
 def _factory(kind: str, name: str) -> Any:

@@ -149,11 +149,7 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
         return float(begins is not None or notation.ends_with(answer, gold))
     dates = quantities.date(gold), quantities.date(answer)
     if dates[0]:
-        return float(
-            dates[1] is not None
-            and dates[0][:2] == dates[1][:2]
-            and (dates[0][2] == dates[1][2] or not dates[0][2] * dates[1][2])
-        )
+        return float(dates[1] is not None and quantities.same_dates(dates[0], dates[1]))
     numerals = quantities.numeral(gold), quantities.numeral(answer)
     if numerals[0]:
         return float(numerals[1] == numerals[0] if numerals[1] else said.upper() == numerals[0][0])
@@ -163,15 +159,7 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
         return 0.0
     times = quantities.clock_time(gold), quantities.clock_time(answer)
     if times[0] and times[1]:
-        return float(
-            (times[0][0] == times[1][0] and (times[0][1] == times[1][1] or "" in (times[0][1], times[1][1])))
-            or (
-                times[0][1] == "p"
-                and not times[1][1]
-                and times[1][0][0] == times[0][0][0] + 12
-                and times[1][0][1:] == times[0][0][1:]
-            )
-        )
+        return float(quantities.same_times(times[0], times[1]))
     ratios = quantities.ratio(gold), quantities.ratio(answer)
     if ratios[0] and (ratios[1] or len(ratios[0]) > 2):
         return float(ratios[0] == ratios[1])

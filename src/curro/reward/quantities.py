@@ -353,13 +353,32 @@ def _equal(gold: Number, expected: Fraction, value: Fraction, scale: Fraction) -
 _TIME = re.compile(r"(\d{1,2})(?::(\d\d))?(?::(\d\d))?\s*(?:([ap])\.?\s?m\.?)?", re.IGNORECASE)
 
 
-def clock_time(text: str) -> tuple[tuple[int, int, int], str] | None:
+Time = tuple[tuple[int, int, int], str]
+Date = tuple[int, int, int]
+
+
+def clock_time(text: str) -> Time | None:
     """The hours, minutes and seconds of a time, and "a", "p" or "" for the half of the day."""
     text = SPACES.sub(" ", STYLED.sub(r"\1", unwrapped(text))).replace("{:}", ":").replace(" : ", ":")
     match = _TIME.fullmatch(text.replace("o'clock", ":00").replace(" :00", ":00").strip())
     if match is None or not (match[2] or match[4]):
         return None
     return (int(match[1]), int(match[2] or 0), int(match[3] or 0)), (match[4] or "").lower()
+
+
+def same_times(gold: Time, answer: Time) -> bool:
+    """Whether two times can be the same: 3:45 pm, 15:45 and 3:45. Two without a half must be equal."""
+    if not (gold[1] or answer[1]):
+        return gold[0] == answer[0]
+    return bool(_readings(gold) & _readings(answer))
+
+
+def _readings(time: Time) -> set[tuple[int, int, int]]:
+    """The times of a day of 24 hours that a time may mean."""
+    (hour, *rest), half = time
+    if not half and not 1 <= hour <= 12:
+        return {time[0]}
+    return {(hour % 12 + 12 * (name == "p"), rest[0], rest[1]) for name in half or "ap"}
 
 
 _MONTHS = [
@@ -373,7 +392,7 @@ _DATE = re.compile(
 )
 
 
-def date(text: str) -> tuple[int, int, int] | None:
+def date(text: str) -> Date | None:
     """The month, day and year (0 where there is none) of a date: "July 4th, 2024", "4 July", "2024-07-04"."""
     match = _DATE.fullmatch(words(text))
     if match is None:
@@ -386,6 +405,11 @@ def date(text: str) -> tuple[int, int, int] | None:
         int(match["d"] or match["day"]),
         int(match["y"] or 0),
     )
+
+
+def same_dates(gold: Date, answer: Date) -> bool:
+    """Whether two dates are the same; a year that one of them lacks does not count."""
+    return gold[:2] == answer[:2] and (gold[2] == answer[2] or 0 in (gold[2], answer[2]))
 
 
 _RATIO = re.compile(r"\d+(?:\.\d+)?(?:\s*(?::|\{:\}|\\colon|\bto\b)\s*\d+(?:\.\d+)?)+")

@@ -82,4 +82,4 @@ def test_repeated_rows_are_said_and_the_model_card_names_the_method(tmp_path, ca
     host = trainer(tmp_path, train_dataset=rows(["1"] * 24).map(lambda _: {"prompt": "1 ="}))
     assert any("23 of 24 rows repeat the prompt and answer" in line for line in caplog.messages)
     host.create_model_card(model_name="x")
-    assert "`prioritized-replay`, from the paper *Prioritized Replay" in (tmp_path / "README.md").read_text()
+    assert '`prioritized-replay` ("Prioritized Replay' in (tmp_path / "README.md").read_text()

@@ -29,7 +29,6 @@ LOG = "the curriculum's numbers in TRL's log"
 CARD = "the method's name on the model card"
 SECOND_LOSS = "methods that train the policy's judgments (metis)"
 EPISODES = "curro's environments"
-VLLM_BUDGETS = "allocations with a vLLM server"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
-from curro.core.registry import PAPERS
+from curro.core.registry import source_of
 from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
@@ -266,7 +266,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         super().create_model_card(*args, **kwargs)
         if self.main_process.is_main:
             name = self.curriculum.config["selection"]["name"]
-            cited = f", from the paper *{PAPERS[name]}*" if name in PAPERS else ""
+            source = source_of("selection", name)
+            cited = f" ({source})" if source else ""
             with (Path(cast(str, self.args.output_dir)) / "README.md").open("a", encoding="utf-8") as card:
                 card.write(f"\n## Curriculum\n\nThe prompts were chosen by curro's method `{name}`{cited}.\n")
 
