@@ -341,7 +341,7 @@ def test_a_number_of_prompts_that_no_table_holds_is_refused():
 )
 def test_an_option_that_no_table_or_float_holds_is_refused(spec, options):
     rows = [{"prompt": str(number), "source": "a"} for number in range(4)]
-    with pytest.raises(ConfigError, match="half_life|temperature|low|window|reward_range|source_weights"):
+    with pytest.raises(ConfigError, match=r"half_life|temperature|low|window|reward_range|source_weights"):
         Curriculum(spec, rows, **options)
 
 

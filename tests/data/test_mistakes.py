@@ -123,11 +123,11 @@ def test_bytes_that_are_no_text_in_columns_of_texts(column):
     wrong = pa.StringArray.from_buffers(1, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff"))
     table = pa.table({"prompt": ["a"]} | {column: wrong})
     pq.write_table(table, "data.parquet")
-    with pytest.raises(DataError, match="data.parquet"):
+    with pytest.raises(DataError, match=r"data\.parquet"):
         load_prompts("data.parquet")
     with pa.OSFile("data.arrow", "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
-    with pytest.raises(DataError, match="data.arrow"):
+    with pytest.raises(DataError, match=r"data\.arrow"):
         load_prompts("data.arrow")
 
 
@@ -141,7 +141,7 @@ def test_bytes_that_are_no_text_in_columns_of_texts(column):
 )
 def test_a_table_of_pandas_whose_rows_do_not_fit_its_columns(tmp_path, table):
     (tmp_path / "data.json").write_text(json.dumps(table))
-    with pytest.raises(DataError, match="data.json do not fit its columns"):
+    with pytest.raises(DataError, match=r"data\.json do not fit its columns"):
         load_prompts("data.json")
 
 
