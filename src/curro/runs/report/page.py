@@ -16,7 +16,7 @@ import jinja2
 import numpy as np
 
 from curro.core.files import replacing
-from curro.core.text import readable
+from curro.core.text import printable, readable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
@@ -100,7 +100,7 @@ def tables_page(
         links: addresses for the texts of the first column.
     """
     return _ENVIRONMENT.get_template("tables.html").render(
-        title=title, sheet=sheet, notes=notes, pictures=pictures, links=links or {}, live=live
+        title=printable(title), sheet=sheet, notes=notes, pictures=pictures, links=links or {}, live=live
     )
 
 
