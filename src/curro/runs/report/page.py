@@ -1,6 +1,6 @@
 """Render the pages: of one run, still or live, of a comparison of runs, and of tables.
 
-Everything that a run holds is escaped by Jinja2; the figures' markup alone is trusted, whose texts matplotlib
+Everything that a run holds is escaped by Jinja2, and control characters are spelt out; the figures' markup alone is trusted, whose texts matplotlib
 escapes. A page loads nothing and, but for the live one's refresh, runs nothing.
 """
 
@@ -40,9 +40,17 @@ ROWS = 8
 SHOWN_VISITS, SHOWN_GROUPS, SHOWN_TEXT = 12, 2, 2000
 """A prompt's visits and groups of kept rollouts on the page, and the characters of each text."""
 
+
+
+def _spelt_out(value: Any) -> Any:
+    """What a page shows of a text: a name that nothing cuts may steer a terminal, too."""
+    return "\n".join(map(printable, value.split("\n"))) if type(value) is str else value
+
+
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("curro.runs.report"),
     autoescape=True,
+    finalize=_spelt_out,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
@@ -100,7 +108,7 @@ def tables_page(
         links: addresses for the texts of the first column.
     """
     return _ENVIRONMENT.get_template("tables.html").render(
-        title=printable(title), sheet=sheet, notes=notes, pictures=pictures, links=links or {}, live=live
+        title=title, sheet=sheet, notes=notes, pictures=pictures, links=links or {}, live=live
     )
 
 
