@@ -1,7 +1,8 @@
 """Render the pages: of one run, still or live, of a comparison of runs, and of tables.
 
-Everything that a run holds is escaped by Jinja2, and control characters are spelt out; the figures' markup alone is trusted, whose texts matplotlib
-escapes. A page loads nothing and, but for the live one's refresh, runs nothing.
+Everything that a run holds is escaped by Jinja2, and control characters are spelt out; the figures' markup
+alone is trusted, whose texts matplotlib escapes. A page loads nothing and, but for the live one's refresh,
+runs nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ ROWS = 8
 
 SHOWN_VISITS, SHOWN_GROUPS, SHOWN_TEXT = 12, 2, 2000
 """A prompt's visits and groups of kept rollouts on the page, and the characters of each text."""
-
 
 
 def _spelt_out(value: Any) -> Any:
