@@ -20,7 +20,7 @@ def read_weights(value: Any) -> dict[str, float]:
         pairs = [item.rpartition("=")[::2] for item in value.split(",")]
     try:
         weights = {str(name).strip(): float(weight) for name, weight in dict(pairs).items()}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         weights = {"": np.nan}
     if "" in weights or not all(0 <= weight < np.inf for weight in weights.values()):
         raise ConfigError(
