@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Outcome
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.selection import Outcome
 from curro.methods.selection.sec import SelfEvolvingCurriculum
 
 

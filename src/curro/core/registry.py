@@ -52,7 +52,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "smoothed": "curro.methods.advantage.smoothed:Smoothed",
     },
     "admission": {
-        "everything": "curro.core.admission:Everything",
+        "everything": "curro.core.bases:Everything",
         "band": "curro.methods.admission.band:DifficultyBand",
         "variance": "curro.methods.admission.variance:VarianceBand",
         "signal": "curro.methods.admission.signal:Signal",

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Choice, Selection
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Selection
 
 
 def read_weights(value: Any) -> dict[str, float]:
