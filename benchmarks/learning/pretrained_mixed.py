@@ -123,7 +123,6 @@ TABLES: Tables = {
             "frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}
         ),
         "credit weighed by history": Variant("frontier", {"learning_rate": 1e-5, "advantage": "history"}),
-        "no prompt soon again": Variant("frontier:rest=true", {"learning_rate": 1e-5}),
         "more candidates": Variant("frontier:candidates=32", {"learning_rate": 1e-5}),
         "texts and entropies": Variant("frontier:features=text+entropy", {"learning_rate": 1e-5}),
     },
