@@ -67,7 +67,7 @@ class Question:
 
 
 def pools(prepared: Plan, folder: RunFolder) -> dict[str, Any]:
-    """Figure 3 of prioritized replay at the end, the last fifty batches for what is of a batch."""
+    """Figure 3 of prioritized replay at the end; success and variance over the last fifty batches."""
     lines = folder.metrics()
     last, steps = lines[-1], lines[-1]["step"]
     groups = folder.groups(["step", "mean", "variance"])
