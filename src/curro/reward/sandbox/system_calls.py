@@ -48,8 +48,8 @@ flock 73 32
 """
 """What a program needs that has a folder to write to.
 
-Extended attributes can be read and not set, and no folder is watched: the kernel keeps 64 KB of an access list,
-and 16,384 events of each watcher, which no limit counts.
+Extended attributes can be read and not set, and no folder is watched: the kernel keeps 64 KB of an access
+list, and 16,384 events of each watcher, which no limit counts.
 """
 
 _NETWORK_TABLE = """
