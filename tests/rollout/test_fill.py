@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import curro
+from curro.core.bases import Reason
 from curro.core.errors import ConfigError, FillError
-from curro.core.selection import Reason
 from curro.core.verdicts import Draw
 from curro.rollout.fill import Fill, InFlight, select_unseen
 from curro.rollout.fill_settings import FillSettings

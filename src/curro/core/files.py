@@ -95,7 +95,7 @@ def read_parquet(path: Path) -> pa.Table:
                 if sum(lengths) > 64 * size:
                     raise RunError(f"{path} is damaged: the texts of {name!r} are too long for its size")
             return table.cast(head.schema_arrow)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise RunError(f"{path} is damaged: {error}") from error
 
 

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from curro.core.bases import Reason
 from curro.core.policy import AuxiliarySamples
-from curro.core.selection import Reason
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from curro.core.bases import Reason
 from curro.core.errors import ConfigError, RunError
 from curro.core.prompts import PromptTable
-from curro.core.selection import Reason
 from curro.core.text import content_text
 from curro.core.verdicts import Draw, Verdict
 from curro.runs.folder import HOSTED, PREDICTED, RunFolder

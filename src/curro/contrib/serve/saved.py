@@ -73,7 +73,8 @@ class SavedCurriculum:
         if not path.exists():
             return None
         state = checkpoint.load_state(path)
-        if set(state) != {"curriculum", "start"} or type(state["start"]) is not int or state["start"] < 0:
+        start = state.get("start")
+        if set(state) != {"curriculum", "start"} or type(start) is not int or not 0 <= start < 1 << 30:
             raise CheckpointError(f"{path} is not the state of a service: choose another folder")
         return state
 

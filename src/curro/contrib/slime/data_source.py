@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from curro.core import registry
-from curro.core.admission import refuse_top_up
+from curro.core.bases import refuse_top_up, refuse_weights
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError
 from curro.core.groups import Feedback
 from curro.core.identity import DatasetRows
 from curro.core.policy import refuse_policy
-from curro.core.selection import refuse_weights
 from curro.core.verdicts import Verdict
 from curro.rollout.polled_fill import PolledFill
 from curro.runs.writer import Completion, KeepRollouts, RunWriter

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from curro.core import registry
+from curro.core.bases import Choice, Outcome, Predictor, Reason, Selection
 from curro.core.errors import ConfigError
 from curro.core.policy import AuxiliarySamples, Policy
-from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.prediction.quality import PredictionQuality
 from curro.methods.selection.exploration import AdaptiveExploration
 
