@@ -86,7 +86,7 @@ def test_a_selection_that_trains_the_policy_says_so():
 
 def test_nothing_to_observe_is_no_error():
     curriculum = Curriculum("prioritized-replay", 5)
-    assert len(curriculum.observe([], np.empty((0, 4))).prompts) == 0
+    assert len(curriculum.observe([], np.empty((0, 4))).admitted) == 0
     curriculum.drop([])
     assert len(curriculum.select(5, step=0)) == 5
 

@@ -396,7 +396,7 @@ class Curriculum:
         self.admitted += int(np.count_nonzero(admitted_P))
         mean_P = np.where(has_signal_P, signal_groups.mean, np.nan)
         return Verdict(
-            prompts, admitted_P, outcome.advantages, weights_P, signal_groups.variance, mean_P, credited_PG,
+            admitted_P, outcome.advantages, weights_P, signal_groups.variance, mean_P, credited_PG,
             auxiliary_samples,
         )  # fmt: skip
 

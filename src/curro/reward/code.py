@@ -497,6 +497,7 @@ def program_of(completion: str, names: frozenset[str] = frozenset()) -> str:
     marked = [block for language, block in blocks if language in _PYTHON]
     plain = [block for language, block in blocks if not language]
     programs = marked or plain or [block for _, block in blocks]
+    programs = [program.lstrip("\ufeff") for program in programs]  # which begins a file, and no text
     trees = [_parsed(program) for program in programs]
     for wanted in (_defines, _does_something):
         for program, tree in zip(reversed(programs), reversed(trees), strict=True):

@@ -128,8 +128,8 @@ class ProgramSide(Wire):
         offered = starters(SOURCE)
         vars(self.module)["__builtins__"] = offered | vars(builtins)
         exec(compile(SOURCE, "program.py", "exec", dont_inherit=True), vars(self.module))
-        for name in {"ListNode", "TreeNode"} & set(offered):
-            vars(self.module).setdefault(name, offered[name])
+        for kind in (ListNode, TreeNode):  # tests use them, too
+            vars(self.module).setdefault(kind.__name__, kind)
         return self.encode([name for name in vars(self.module) if isinstance(name, str)])
 
     def answer(self, request: Any) -> Any:
@@ -150,9 +150,11 @@ class ProgramSide(Wire):
         if operation == "call":
             named = {name: self.decode(argument) for name, argument in operands[2].items()}
             result = self.encode(value(*arguments, **named))
-            after = [self.encode(argument) for argument in arguments]
-            pairs = enumerate(zip(operands[1], after, strict=True))
-            changed = [self.encode([i, arguments[i]]) for i, (was, now) in pairs if was != now]
+            sent = {**dict(enumerate(operands[1])), **operands[2]}
+            now = {**dict(enumerate(arguments)), **named}
+            changed = [
+                self.encode([place, now[place]]) for place in now if self.encode(now[place]) != sent[place]
+            ]
             return {"t": [result, {"l": changed}]}
         if operation == "exit" and arguments[0] is not None:
             import builtins
@@ -210,15 +212,18 @@ def turned(name: str) -> Callable[[Any, Any], Any]:
 
 
 SPECIALS: dict[str, Callable[..., Any]] = {
-    "iter": iter, "next": next, "len": len, "bool": bool, "str": str,
+    "iter": iter, "next": next, "len": len, "str": str,
+    "bool": bool, "abs": abs, "int": int, "float": float, "index": operator.index, "round": round,
     "enter": lambda value: value.__enter__(),
     "exit": _leave, "item": operator.getitem, "set item": operator.setitem, "del item": operator.delitem,
     "in": operator.contains, "isinstance": lambda value, kind: isinstance(value, kind),
     "repr": repr, "type": type, "copy": copied, "deepcopy": lambda value: copied(value, deep=True),
     "issubclass": lambda value, kind: issubclass(value, kind), "await": awaited,
-    "abs": abs, "neg": operator.neg, "reversed": lambda value: list(reversed(value)),
+    "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
+    "reversed": lambda value: list(reversed(value)),
     **{name: getattr(operator, name) for name in (*ARITHMETIC, *ORDER)},
     **{f"r{name}": turned(name) for name in ARITHMETIC},
+    **{f"i{name}": getattr(operator, f"i{name.strip('_')}") for name in ARITHMETIC},
 }  # fmt: skip
 """What the tests may ask of an object of the program's."""
 

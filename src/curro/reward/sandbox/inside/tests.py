@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from curro.reward.sandbox.inside.wire import (
         ARITHMETIC,
+        NUMBERS,
         ORDER,
         REPLIES,
         REQUESTS,
@@ -50,8 +51,8 @@ class Far:
         sent = [encode(value) for value in arguments]
         result, changed = self._tests.ask("call", self._number, sent, encoded)
         self._tests.refresh()
-        for i, value in changed:
-            replace(arguments[i], value)  # do to an argument what the program did to its copy
+        for place, value in changed:  # do to an argument what the program did to its copy
+            replace(named[place] if isinstance(place, str) else arguments[place], value)
         return result
 
     def __getattr__(self, name: str) -> Any:
@@ -60,7 +61,7 @@ class Far:
         return self._tests.attribute(self._number, name)
 
     def _ask(self, operation: str, *arguments: Any) -> Any:
-        if operation in ("bool", "abs") and self._number in self._tests.mixed:
+        if operation in NUMBERS and self._number in self._tests.mixed:
             raise TypeError("an object that was computed with a value of the tests could claim anything")
         return self._tests.ask(operation, self._number, [self._tests.encode(value) for value in arguments])
 
@@ -81,9 +82,6 @@ class Far:
     def __bool__(self) -> Any:
         return self._ask("bool")
 
-    def __abs__(self) -> Any:
-        return self._ask("abs")
-
     def __str__(self) -> Any:
         return self._ask("str")
 
@@ -102,9 +100,6 @@ class Far:
 
     def __reversed__(self) -> Any:
         return iter(self._ask("reversed"))
-
-    def __neg__(self) -> Any:
-        return self._ask("neg")
 
     def __contains__(self, value: Any) -> Any:
         return self._ask("in", value)
@@ -158,8 +153,10 @@ def _between(name: str) -> Callable[[Far, Any], Any]:
     return operate
 
 
-for _name in (*ARITHMETIC, *ORDER, *(f"r{_name}" for _name in ARITHMETIC)):
+for _name in (*ARITHMETIC, *ORDER, *(f"{_way}{_name}" for _way in "ri" for _name in ARITHMETIC)):
     setattr(Far, f"__{_name.strip('_')}__", _between(_name))
+for _name in ("neg", "pos", "invert", *NUMBERS[1:]):
+    setattr(Far, f"__{_name}__", lambda far, *more, _name=_name: far._ask(_name, *more))
 
 
 class Missing:

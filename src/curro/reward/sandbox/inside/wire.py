@@ -202,3 +202,4 @@ ARITHMETIC = (
     "rshift",
 )  # fmt: skip
 ORDER = ("lt", "le", "gt", "ge")
+NUMBERS = ("bool", "abs", "int", "float", "index", "round")  # what a number can be made of an object by
