@@ -227,9 +227,7 @@ def frontier(
         "features": features,
         "known": known,
     }
-    return Predicted(
-        predictor=predictor, candidates=candidates, exploration=exploration, exponent=exponent
-    )
+    return Predicted(predictor=predictor, candidates=candidates, exploration=exploration, exponent=exponent)
 
 
 def posterior(
