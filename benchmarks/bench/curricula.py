@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from curro.contrib.target import Target
+from curro.core.bases import Predictor
 from curro.core.groups import moments
 from curro.core.policy import PolicyUse
-from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.core.text import prompt_text
 from curro.methods.selection.predicted import Predicted

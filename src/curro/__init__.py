@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 from curro.core import old_paths
 
 if TYPE_CHECKING:
-    from curro.core.admission import Gate
-    from curro.core.advantage import Advantage
-    from curro.core.allocation import Allocation
+    from curro.core.bases import Advantage, Allocation, Choice, Gate, Outcome, Predictor, Reason, Selection
     from curro.core.curriculum import Curriculum
     from curro.core.errors import (
         CheckpointError,
@@ -20,9 +18,7 @@ if TYPE_CHECKING:
     )
     from curro.core.groups import Groups
     from curro.core.policy import AuxiliarySamples, Policy, Reply
-    from curro.core.prediction import Predictor
     from curro.core.prompts import PromptTable
-    from curro.core.selection import Choice, Outcome, Reason, Selection
     from curro.core.verdicts import Draw, Verdict
 
 __all__ = [
@@ -51,9 +47,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "curro.core.admission": ("Gate",),
-    "curro.core.advantage": ("Advantage",),
-    "curro.core.allocation": ("Allocation",),
+    "curro.core.bases": (
+        "Advantage",
+        "Allocation",
+        "Choice",
+        "Gate",
+        "Outcome",
+        "Predictor",
+        "Reason",
+        "Selection",
+    ),
     "curro.core.curriculum": ("Curriculum",),
     "curro.core.verdicts": ("Draw", "Verdict"),
     "curro.core.errors": (
@@ -66,9 +69,7 @@ _HOMES = {
     ),
     "curro.core.groups": ("Groups",),
     "curro.core.policy": ("AuxiliarySamples", "Policy", "Reply"),
-    "curro.core.prediction": ("Predictor",),
     "curro.core.prompts": ("PromptTable",),
-    "curro.core.selection": ("Choice", "Outcome", "Reason", "Selection"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -13,7 +13,7 @@ from curro.core.old_paths import MOVED, new_path
     ("old", "new"),
     [
         ("curro.errors", "curro.core.errors"),
-        ("curro.selection.base", "curro.core.selection"),
+        ("curro.selection.base", "curro.core.bases"),
         ("curro.selection.uniform", "curro.methods.selection.uniform"),
         ("curro.evaluation.suites", "curro.training.evaluation.suites"),
     ],

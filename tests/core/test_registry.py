@@ -8,7 +8,7 @@ import pytest
 
 from curro import ConfigError, Curriculum, Selection
 from curro.core import registry
-from curro.core.selection import Choice, Reason
+from curro.core.bases import Choice, Reason
 from curro.methods.selection.prioritized_replay import FadedReplay
 from curro.methods.selection.published_replay import PublishedReplay
 from curro.methods.selection.uniform import Uniform

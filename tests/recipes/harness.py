@@ -41,6 +41,7 @@ from tests.recipes.small_data import (
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
 PAPER = sorted(path for path in (RECIPES / "trl").glob("*.yaml") if path.stem != "fsdp")
+SMALL = sorted((RECIPES / "small").glob("*.yaml"))
 COMMAND = re.compile(
     r"^#   ((?:PYTHONPATH=\S+ )?(?:accelerate launch|python|curro) (?:.*\\\n#)*.*)$", re.MULTILINE
 )
@@ -143,11 +144,8 @@ def train(path: Path, model: Path, out: str | None, **options: str) -> Trained:
         small | {"model_name_or_path": str(model)} | ({} if out is None else {"output_dir": out}) | options
     )
     out = out or yaml.safe_load(path.read_text())["output_dir"]
-    script = next(i for i, word in enumerate(words) if word == "-m" or word.endswith(".py"))
-    folders = [word.removeprefix("PYTHONPATH=") for word in words if word.startswith("PYTHONPATH=")]
     begun = time.monotonic()
-    with mock.patch.object(sys, "path", [*folders, *sys.path]):
-        _run([*words[script:], *(part for name, value in given.items() for part in (f"--{name}", value))])
+    launch(words, *(part for name, value in given.items() for part in (f"--{name}", value)))
     seconds = time.monotonic() - begun
     before, after = _weights(model), _weights(Path(out))
     if options.get("dtype") == "bfloat16":
@@ -156,6 +154,15 @@ def train(path: Path, model: Path, out: str | None, **options: str) -> Trained:
         after = {name: value for name, value in after.items() if "lora_B" in name}
         before = {name: torch.zeros_like(value) for name, value in after.items()}
     return Trained(*changed(before, after), seconds)
+
+
+def launch(words: Sequence[str], *more: str) -> None:
+    """Run a header's command with more options in this process, with the `PYTHONPATH` before it alone."""
+    script = next(i for i, word in enumerate(words) if word == "-m" or word.endswith(".py"))
+    folders = [word.removeprefix("PYTHONPATH=") for word in words if word.startswith("PYTHONPATH=")]
+    with mock.patch.object(sys, "path", [*folders, *sys.path]), mock.patch.dict(sys.modules):
+        sys.modules.pop("statements", None)
+        _run([*words[script:], *more])
 
 
 SPLIT = ("prioritized_replay_guru", "metis_dapo")

@@ -1,4 +1,4 @@
-"""Every recipe for TRL at paper size trains, by its own commands.
+"""Every recipe for TRL trains, by its own commands.
 
 Half of the trained weights have to move at the recipe's own learning rate, as far as they do in float32:
 weights in bfloat16 lose a step of 1e-6.
@@ -11,10 +11,24 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.recipes.harness import PAPER, SPLIT, answers_for, measure, prepared_folder, train, train_split
+import yaml
+from tests.recipes.harness import (
+    PAPER,
+    SMALL,
+    SPLIT,
+    answers_for,
+    changed,
+    commands_of,
+    launch,
+    measure,
+    prepared_folder,
+    train,
+    train_split,
+)
 from tests.recipes.small_data import ANSWERS, write_tiny_model
 from transformers import AutoTokenizer, GenerationConfig
 
+from curro.rollout.engines.models import load_model
 from curro.runs.folder import RunFolder
 
 
@@ -63,6 +77,26 @@ def test_a_recipes_header_runs_as_it_stands(path, tmp_path, tiny_model):
             assert own.norm == pytest.approx(exact.norm, rel=0.1)
 
 
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
+def test_a_small_recipes_header_runs_as_it_stands(path, tmp_path):
+    settings = yaml.safe_load(path.read_text())
+    (words,) = commands_of(path)
+    with prepared_folder(path, tmp_path):
+        launch(words)
+        metrics = RunFolder.open(settings["output_dir"]).metrics()[-1]
+        before, after = (
+            load_model(model)[0].state_dict()
+            for model in (settings["model_name_or_path"], settings["output_dir"])
+        )
+    assert changed(before, after)[0] > 0.5
+    generations = settings["max_steps"] // settings.get("steps_per_generation", 1)
+    assert metrics["observed"] >= generations
+    if path.stem.startswith("metis"):
+        assert metrics["judge/judgments"] > 0
+    if path.stem == "difficulty_filtering":
+        assert metrics["admitted"] >= 4 * settings["max_steps"]
+
+
 def test_every_recipe_of_more_weights_than_a_gpu_has_memory_for_splits_them():
     """Float32 weights, gradients and AdamW's moments are 16 bytes a weight; METIS asks for them whole."""
     names = {path.stem for path in PAPER if "launch --config_file recipes/trl/fsdp.yaml" in path.read_text()}
@@ -79,6 +113,16 @@ def test_a_recipe_trains_with_its_weights_split(name, tmp_path, tiny_model):
         lines = RunFolder.open("own").metrics()
     assert trained.share > 0.5
     assert max(line.get("judge/judgments", 0) for line in lines) > 0 or not name.startswith("metis")
+
+
+def test_the_reference_model_is_reset_at_each_iteration(tmp_path, tiny_model):
+    """Line 12 of algorithm 1 of difficulty filtering, by the options that its header proposes."""
+    (path,) = [path for path in PAPER if path.stem == "difficulty_filtering"]
+    options = dict(re.findall(r"--(beta|sync_ref_model|ref_model\w+) (\S*\w)", path.read_text()))
+    assert len(options) == 4
+    model = tiny_model(path)
+    with prepared_folder(path, tmp_path):
+        assert train(path, model, "own", **options).share > 0.5
 
 
 def test_weights_in_bfloat16_would_not_train(tmp_path, tiny_model):

@@ -239,6 +239,7 @@ class Disk:
         self.world, self.folder = world, folder
         self.note: Callable[[], Any] = lambda: None
         self._whole: dict[str, Saved] = {}
+        self._loadable: set[str] = set()
         self._kept: set[int] = set()  # inodes whose bytes the disk was asked to keep
         self._replaced: tuple[Path, bytes | None] | None = None
         self._floor: dict[Path, int] = {}
@@ -261,11 +262,13 @@ class Disk:
         """What was saved in this file, None where there is none: always loadable, once written whole."""
         if not path.exists():
             return None
-        try:
-            checkpoint.load_state(path)
-        except CheckpointError as error:
-            raise AssertionError(f"what is on the disk cannot be loaded: {error}") from error
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if digest not in self._loadable:  # loading takes half of a seed's time: the same bytes load again
+            try:
+                checkpoint.load_state(path)
+            except CheckpointError as error:
+                raise AssertionError(f"what is on the disk cannot be loaded: {error}") from error
+            self._loadable.add(digest)
         assert digest in self._whole, f"{path.name} holds what was never saved whole"
         return self._whole[digest]
 

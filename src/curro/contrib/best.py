@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from curro.core.admission import Gate
+from curro.core.bases import Gate
 from curro.core.groups import Groups
 
 

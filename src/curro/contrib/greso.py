@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Choice, Outcome, Reason
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Outcome, Reason
 from curro.methods.selection.uniform import Uniform
 
 _STEP, _LEAST, _MOST = 0.01, 0.05, 0.95

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.core.advantage import Advantage
+from curro.core.bases import Advantage
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups

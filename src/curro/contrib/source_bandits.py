@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Outcome
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.selection import Outcome
 from curro.methods.selection.sec import SelfEvolvingCurriculum
 
 
@@ -33,7 +33,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
         temperature: of the softmax.
 
     Raises:
-        ConfigError: as of `sec`; window < 1.
+        ConfigError: as of `sec`; a window out of 1 to 1,000,000 groups.
     """
 
     prefix = "ucb"
@@ -50,8 +50,8 @@ class UpperConfidence(SelfEvolvingCurriculum):
         super().__init__(
             column=column, categories=categories, temperature=temperature, standardize=standardize
         )
-        if window < 1:
-            raise ConfigError(f"window is a number of groups from 1, not {window}")
+        if not 1 <= window <= 1_000_000:
+            raise ConfigError(f"window is a number of groups from 1 to 1,000,000, not {window}")
         self.window = window
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:

@@ -37,12 +37,12 @@ from trinity.buffer.selector.selector import BaseSelector
 from trinity.common.constants import SELECTOR_METRIC
 
 from curro.core import checkpoint, registry
+from curro.core.bases import refuse_left_out, refuse_weights
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, RewardError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import DatasetRows
 from curro.core.policy import refuse_policy
-from curro.core.selection import refuse_left_out, refuse_weights
 
 
 class CurriculumSelector(BaseSelector):

@@ -26,11 +26,10 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 
 from curro.contrib.serve import ServedCurriculum
 from curro.contrib.serve.client import ServiceError, error_of
-from curro.core.admission import refuse_top_up
+from curro.core.bases import refuse_top_up, refuse_weights
 from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import DatasetRows
-from curro.core.selection import refuse_weights
 
 
 class ServedRolloutLoop(_AsyncRolloutLoop):

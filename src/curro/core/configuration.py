@@ -8,12 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from curro.core import registry
-from curro.core.admission import Gate
-from curro.core.advantage import Advantage
-from curro.core.allocation import Allocation
+from curro.core.bases import Advantage, Allocation, Gate, Predictor, Selection
 from curro.core.errors import CheckpointError, ConfigError
-from curro.core.prediction import Predictor
-from curro.core.selection import Selection
 
 BASES: dict[str, type] = {
     "selection": Selection,

@@ -14,10 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.core import checkpoint, registry
-from curro.core.admission import Gate
-from curro.core.advantage import Advantage
-from curro.core.allocation import Allocation
-from curro.core.allocation import checked as checked_division
+from curro.core.bases import (
+    Advantage,
+    Allocation,
+    Choice,
+    Gate,
+    Outcome,
+    Selection,
+    checked_choice,
+    checked_division,
+    checked_samples,
+)
 from curro.core.checkpoint import check_alike, check_state
 from curro.core.configuration import (
     BASES,
@@ -33,7 +40,6 @@ from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
 from curro.core.meters import Meters
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Outcome, Selection, checked, checked_samples
 from curro.core.sources import SourceMixture, read_weights
 from curro.core.text import abbreviated
 from curro.core.tickets import TicketLedger
@@ -292,7 +298,7 @@ class Curriculum:
 
     def _choose(self, n: int, step: int) -> Choice:
         def ask(count: int) -> Choice:
-            return checked(self.selection.select(count, step), count, self.selection)
+            return checked_choice(self.selection.select(count, step), count, self.selection)
 
         return ask(n) if self.mixture is None else self.mixture.choose(n, ask)
 
@@ -390,7 +396,7 @@ class Curriculum:
         self.admitted += int(np.count_nonzero(admitted_P))
         mean_P = np.where(has_signal_P, signal_groups.mean, np.nan)
         return Verdict(
-            prompts, admitted_P, outcome.advantages, weights_P, signal_groups.variance, mean_P, credited_PG,
+            admitted_P, outcome.advantages, weights_P, signal_groups.variance, mean_P, credited_PG,
             auxiliary_samples,
         )  # fmt: skip
 

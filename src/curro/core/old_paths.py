@@ -1,4 +1,4 @@
-"""Keep the import paths of version 0.2 for one release: `curro.selection.base` is `curro.core.selection`."""
+"""Keep the import paths of version 0.2 for one release: `curro.selection.base` is `curro.core.bases`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CORE = (
 
 MOVED = {
     **{f"curro.{name}": f"curro.core.{name}" for name in _CORE},
-    "curro.selection.base": "curro.core.selection",
-    "curro.admission.gate": "curro.core.admission",
-    "curro.advantage.base": "curro.core.advantage",
-    "curro.allocation.base": "curro.core.allocation",
-    "curro.prediction.base": "curro.core.prediction",
+    "curro.selection.base": "curro.core.bases",
+    "curro.admission.gate": "curro.core.bases",
+    "curro.advantage.base": "curro.core.bases",
+    "curro.allocation.base": "curro.core.bases",
+    "curro.prediction.base": "curro.core.bases",
     "curro.selection": "curro.methods.selection",
     "curro.admission": "curro.methods.admission",
     "curro.advantage": "curro.methods.advantage",

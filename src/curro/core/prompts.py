@@ -330,7 +330,7 @@ def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
     """The rewards of failure and of success as two floats."""
     try:
         low, high = (float(bound) for bound in reward_range)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low = high = np.nan
     if not (np.isfinite(high - low) and low < high):
         raise ConfigError(

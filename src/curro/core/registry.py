@@ -52,7 +52,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "smoothed": "curro.methods.advantage.smoothed:Smoothed",
     },
     "admission": {
-        "everything": "curro.core.admission:Everything",
+        "everything": "curro.core.bases:Everything",
         "band": "curro.methods.admission.band:DifficultyBand",
         "variance": "curro.methods.admission.variance:VarianceBand",
         "signal": "curro.methods.admission.signal:Signal",
@@ -248,7 +248,9 @@ def expand_curriculum(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _check_type(option: str, value: Any, annotation: Any) -> None:
     kind, description = _TYPES.get(getattr(annotation, "__name__", annotation), (object, ""))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):
-        raise ConfigError(f"{option} is {description}, not {value!r}")
+        raise ConfigError(f"{option} is {description}, not {value!r:.100}")
+    if isinstance(value, Integral) and abs(int(value)) >> 63:
+        raise ConfigError(f"{option} is {value!r:.20}..., which is beyond 64 bits")
 
 
 def _value(text: str) -> Any:
@@ -273,7 +275,7 @@ def _factory(kind: str, name: str) -> Any:
     spec = BUILTIN[kind].get(name, name)
     if ":" not in spec:
         raise ConfigError(
-            f"no {kind} is called {name!r}{_hint(name, BUILTIN[kind])}; your own is module:Class"
+            f"no {kind} is called {name!r:.100}{_hint(name, BUILTIN[kind])}; your own is module:Class"
         )
     return load_object(spec, kind)
 

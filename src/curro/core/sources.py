@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Choice, Selection
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Selection
 
 
 def read_weights(value: Any) -> dict[str, float]:
@@ -20,7 +20,7 @@ def read_weights(value: Any) -> dict[str, float]:
         pairs = [item.rpartition("=")[::2] for item in value.split(",")]
     try:
         weights = {str(name).strip(): float(weight) for name, weight in dict(pairs).items()}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         weights = {"": np.nan}
     if "" in weights or not all(0 <= weight < np.inf for weight in weights.values()):
         raise ConfigError(

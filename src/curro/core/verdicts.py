@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from curro.core.bases import Reason
 from curro.core.policy import AuxiliarySamples
-from curro.core.selection import Reason
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,6 @@ class Verdict:
     """What the update needs to know of finished groups.
 
     Attributes:
-        prompts: int64 (P,).
         admitted: bool (P,), whether the group is trained on.
         advantages: float64 (P, G); 0 for rollouts that were not scored.
         weights: float64 (P,), importance weights at draw time; `Curriculum.credit` takes them into account.
@@ -34,7 +33,6 @@ class Verdict:
         auxiliary_samples: further sequences to train on, of methods that ask the policy something.
     """
 
-    prompts: np.ndarray
     admitted: np.ndarray
     advantages: np.ndarray
     weights: np.ndarray

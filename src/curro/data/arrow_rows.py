@@ -227,9 +227,10 @@ def parquet_table(files: Sequence[Path]) -> pa.Table | None:
     if not files or any(file.suffix != ".parquet" for file in files):
         return None
     try:
-        tables = [pq.read_table(file, partitioning=None) for file in files]
-        return pa.concat_tables(tables)
-    except (pa.ArrowException, OSError):
+        table = pa.concat_tables([pq.read_table(file, partitioning=None) for file in files])
+        table.validate(full=True)  # or texts that are no UTF-8 would be found when they are asked for
+        return table
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return None  # reading row by row says which file is wrong
 
 
@@ -240,6 +241,7 @@ def dataset_table(dataset: Any) -> pa.Table | None:
     are decoded, as images are.
     """
     import datasets
+    import pyarrow as pa
 
     if not isinstance(dataset, datasets.Dataset):
         return None
@@ -247,7 +249,13 @@ def dataset_table(dataset: Any) -> pa.Table | None:
         return None
     table = dataset.data.table
     decoded = any(_is_decoded(feature) for feature in dataset.features.values())
-    return None if decoded or table.column_names != dataset.column_names else table
+    if decoded or table.column_names != dataset.column_names:
+        return None
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        return None  # reading row by row says what is wrong
+    return table
 
 
 def _is_decoded(feature: Any) -> bool:

@@ -139,8 +139,11 @@ def saved_dataset(folder: Path, split: str) -> datasets.Dataset:
 
 def read_dataset(name: str, dataset: datasets.Dataset) -> Rows:
     """Every row of a data set."""
-    for number, row in enumerate(dataset):
-        yield RawRow(name, f", row {number}", row)
+    try:
+        for number, row in enumerate(dataset):
+            yield RawRow(name, f", row {number}", row)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} cannot be read: {error}") from error
 
 
 def _json(path: Path, split: str) -> Rows:
@@ -204,7 +207,12 @@ def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
     if is_flat or _are_messages(column) or (column is not None and has_plain):
         return [content]
     if {"columns", "data"} <= set(lists):  # pandas, orient="split"
-        return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+        columns, data = content["columns"], content["data"]
+        if not all(isinstance(name, str) for name in columns) or not all(
+            isinstance(row, list) and len(row) == len(columns) for row in data
+        ):
+            raise DataError(f"the rows under data in {path} do not fit its columns: {columns!r:.80}")
+        return [dict(zip(columns, row, strict=True)) for row in data]
     of_rows = {name: rows for name, rows in lists.items() if rows and isinstance(rows[0], dict)}
     if values and len(lists) == len(values) and (column is not None or not of_rows):
         return _transposed(content, path)
@@ -271,7 +279,7 @@ def _parquet(path: Path, split: str) -> Rows:
                 for row in batch.to_pylist():
                     yield RawRow(path.name, f", row {number}", row)
                     number += 1
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
 
 

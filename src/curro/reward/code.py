@@ -490,7 +490,7 @@ class Code:
         if len(program) > _LONGEST_PROGRAM:
             return 0.0
         try:
-            passed = self._passed(with_imports(program), tests)
+            passed = self._passed(with_imports(program, tests.names), tests)
             if passed and all(verdict is True for verdict in passed) and self._are_vacuous(tests):
                 raise RewardError(
                     f"the tests of the prompt {prompt} test nothing: functions that do nothing pass"
@@ -605,6 +605,7 @@ def program_of(completion: str, names: frozenset[str] = frozenset()) -> str:
     marked = [block for language, block in blocks if language in _PYTHON]
     plain = [block for language, block in blocks if not language]
     programs = marked or plain or [block for _, block in blocks]
+    programs = [program.lstrip("\ufeff") for program in programs]  # which begins a file, and no text
     trees = [_parsed(program) for program in programs]
     for wanted in (_defines, _does_something):
         for i in reversed(range(len(programs))):
@@ -697,9 +698,14 @@ def _starter_lines() -> dict[str, str]:
     return lines | {name: f"import {name}" for name in _STARTERS if name not in ("copy", "bisect")} | _NODES
 
 
-def with_imports(program: str) -> str:
-    """The program behind imports of the names that starter code gives, of those it uses and does not bind."""
+def with_imports(program: str, names: frozenset[str] = frozenset()) -> str:
+    """The program behind imports of the names that starter code gives, of those it uses and does not bind.
+
+    Args:
+        names: what the tests use.
+    """
     used, bound = global_names(program)
+    used |= names & _NODES.keys()
     lines = [
         _starter_lines()[name] for name in sorted(used - bound - {*dir(builtins)}) if name in _starter_lines()
     ]

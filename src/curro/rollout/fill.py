@@ -14,9 +14,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from curro.core.bases import Reason
 from curro.core.errors import ExhaustedError, FillError
 from curro.core.groups import Feedback
-from curro.core.selection import Reason
 from curro.core.verdicts import Draw, Verdict, joined
 from curro.rollout.fill_settings import FillSettings
 

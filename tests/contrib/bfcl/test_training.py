@@ -1,4 +1,4 @@
-"""The small recipe, and `curro evaluate`, on BFCL: from the prompts to the pages, with a tiny model."""
+"""The recipes' headers, and `curro evaluate`, on BFCL: from the prompts to the pages, with a tiny model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.recipes.harness import commands_of
 from tiny_model import save_tiny_model
 from transformers import AutoModelForCausalLM
 
@@ -14,8 +15,14 @@ from curro.data import load_prompts
 from curro.runs.estimate_folder import EstimateFolder
 from curro.runs.folder import RunFolder
 
-RECIPE = Path(__file__).parents[3] / "recipes" / "small" / "metis_bfcl.toml"
-PLAYED = ["--environment", "bfcl:partial=true,turns=4,turn_tokens=8", "--max-completion-length", "512"]
+RECIPES = Path(__file__).parents[3] / "recipes"
+EPISODES = ["--environment", "bfcl:partial=true,turns=4,turn_tokens=8"]
+PLAYED = [*EPISODES, "--max-completion-length", "512"]
+AS_SMALL = {
+    "limit": "16", "prompts-per-step": "1", "rollouts-per-prompt": "4", "device-batch": "4", "rollouts": "12",
+    "eval-prompts": "1", "eval-samples": "1", "eval-every": "3",
+}  # fmt: skip
+"""Sizes that the small recipe has by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +48,25 @@ def curro(monkeypatch, capsys, tmp_path):
     return run
 
 
-def test_training(curro, tmp_path, model):
+@pytest.mark.parametrize(("size", "judgments"), [("small", 6), ("trl", 24)])
+def test_a_recipes_header_runs_as_it_stands(curro, tmp_path, model, size, judgments):
     """A turn whose function is held back is right if nothing is called: some rollouts earn a share."""
-    curro("train", "--config", str(RECIPE), "--model", model, "--out", "run")
-    folder = RunFolder.open(tmp_path / "run")
+    (tmp_path / "recipes").symlink_to(RECIPES)
+    (words,) = commands_of(RECIPES / size / "metis_bfcl.toml")
+    more = [part for name, value in AS_SMALL.items() for part in (f"--{name}", value)]
+    curro(*words[1:], "--model", model, *([] if size == "small" else [*more, *EPISODES]))
+    folder = RunFolder.open(tmp_path / words[-1])
     lines = folder.metrics()
     assert lines[-1]["rollouts"] == 12
-    assert any(line.get("signal_share") for line in lines)
-    assert lines[-1]["judge/judgments"] == 6
+    assert lines[-1]["judge/judgments"] == judgments
     means = [group["mean"] for group in folder.groups()]
     assert len(means) == 3
-    assert 0 < max(means) < 1, means
-    start, trained = (AutoModelForCausalLM.from_pretrained(path) for path in (model, folder.model))
-    assert not all((a == b).all() for a, b in zip(start.parameters(), trained.parameters(), strict=True))
-    assert (tmp_path / "run" / "report.html").is_file()
+    if size == "small":
+        assert any(line.get("signal_share") for line in lines)
+        assert 0 < max(means) < 1, means
+        start, trained = (AutoModelForCausalLM.from_pretrained(path) for path in (model, folder.model))
+        assert not all((a == b).all() for a, b in zip(start.parameters(), trained.parameters(), strict=True))
+    assert (tmp_path / words[-1] / "report.html").is_file()
 
 
 def test_evaluation(curro, tmp_path, model):

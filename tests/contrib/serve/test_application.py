@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -180,6 +181,16 @@ def test_short_groups_beside_a_long_one_take_no_more_memory_than_a_body(service,
     status, reply = post(service, "observe", **fields)
     assert status == 400
     assert "observe fewer groups in a call" in reply["error"]["words"]
+
+
+def test_tickets_that_are_texts_take_no_more_memory_than_a_body(service):
+    """NumPy gives each text of an array the room of the longest: 80 MB for 84 KB."""
+    tracemalloc.start()
+    status, _ = post(service, "drop", tickets=["x" * 4_000, *[""] * 5_000])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert status == 400
+    assert peak < 1 << 23
 
 
 def test_a_reply_has_null_for_what_is_not_finite(service):

@@ -7,6 +7,7 @@ import pytest
 
 from curro import Curriculum
 from curro.contrib.serve.saved import SHIFT, STATE, SavedCurriculum
+from curro.core.checkpoint import load_state, save_state
 from curro.core.errors import CheckpointError, TicketError
 from curro.runs.folder import RunFolder
 from curro.runs.lock import LockedError
@@ -70,7 +71,6 @@ def test_groups_of_an_earlier_start_teach_nothing(tmp_path):
     verdict = saved.observe(old.tickets, np.ones((3, 4)), named={"math": np.ones((3, 4))})
     assert not verdict.admitted.any()
     assert verdict.dropped.all()
-    assert verdict.prompts.tolist() == [-1] * 3
     assert verdict.advantages.shape == (3, 4)
     saved.drop(old.tickets)
     assert saved.curriculum.metrics() == pytest.approx(before, nan_ok=True)
@@ -133,3 +133,13 @@ def test_what_a_killed_writer_left_is_removed_and_another_curriculum_is_refused(
         opened(tmp_path, seed=2, run=False)
     opened(tmp_path, run=False).close()
     assert {path.name for path in (tmp_path / "live").iterdir()} == {STATE, ".lock"}
+
+
+@pytest.mark.parametrize("start", [-1, 1 << 30, 10**400, 0.5, "x", None])
+def test_a_forged_number_of_starts_is_refused(tmp_path, start):
+    """From 2**31 on, no ticket would have a number."""
+    opened(tmp_path, run=False).close()
+    path = tmp_path / "live" / STATE
+    save_state(path, load_state(path) | {"start": start})
+    with pytest.raises(CheckpointError, match="is not the state of a service"):
+        opened(tmp_path, run=False)

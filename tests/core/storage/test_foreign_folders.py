@@ -315,6 +315,28 @@ def test_a_table_with_a_column_of_another_type_is_damage(tmp_path, name, column)
     assert said.startswith(f"curro: run/table.parquet is damaged: its column '{name}' is of ")
 
 
+def test_a_table_is_read_or_refused_whichever_of_its_bytes_is_another(tmp_path):
+    folder = run(tmp_path / "run")
+    path = folder.path / "table.parquet"
+    pq.write_table(pa.table({"key": ["a", "b"], "visits": [1, 2]}), path)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x15]) + whole[place + 1 :])
+        try:
+            folder.table()
+        except RunError as error:
+            refused += str(path) in str(error)
+    assert refused > len(whole) // 30
+
+
+def test_the_names_of_a_table_s_columns_move_no_cursor(tmp_path):
+    folder = run(tmp_path / "run")
+    pq.write_table(pa.table({"\x1b[2Jvisits\u202e": [1.0]}), folder.path / "table.parquet")
+    said = run_command("inspect", "run", folder=tmp_path)
+    assert "\\x1b[2Jvisits\\u202e" in said
+
+
 @pytest.mark.parametrize(
     "value", [b"x" * 10_000, [7] * 10_000, ["x" * 10_000]], ids=["binary", "list", "list of texts"]
 )

@@ -27,7 +27,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
-from curro.core.allocation import Allocation
+from curro.core.bases import Allocation
 from curro.hosts.verl.credit import AUXILIARY
 from curro.hosts.verl.settings import SCORED
 

@@ -9,8 +9,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from omegaconf import OmegaConf
-from setup_run import CONFIG, Run, write_data
+from setup_run import CONFIG, Run
 from simulation import cut
+from tests.recipes.harness import commands_of, prepared_folder
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
@@ -113,9 +114,10 @@ def test_one_line_switches_the_kl_term_of_difficulty_filtering_on():
     assert (actor.use_kl_loss, actor.kl_loss_coef) == (True, 0.001)
 
 
-@pytest.mark.parametrize(
-    ("small", "large"), [("small_metis", "metis_dapo"), ("small_metis_bfcl", "metis_bfcl")]
-)
+BASE = {"small_metis": "metis_dapo", "small_metis_bfcl": "metis_bfcl"}
+
+
+@pytest.mark.parametrize(("small", "large"), BASE.items())
 def test_a_recipe_in_small_trains_as_the_large_one(small, large):
     """Rate, precision, loss and all else of its actor, but for the sizes of batches."""
     actors = []
@@ -130,20 +132,29 @@ def test_a_recipe_in_small_trains_as_the_large_one(small, large):
 
 
 @pytest.mark.parametrize("name", ["small_metis", "small_metis_bfcl"])
-def test_a_recipe_in_small_runs(tmp_path, name):
-    """verl's loop with simulated workers and servers, as the other tests' runs."""
-    files, validation = write_data()
-    places = ["hydra.searchpath=[pkg://verl.trainer.config,file://" + str(RECIPES) + "]"]
-    places += [f"data.train_files=[{','.join(files)}]", f"data.val_files={validation}"]
+def test_a_small_recipes_header_runs_as_it_stands(tmp_path, name):
+    """Prepare its files, then verl's loop with simulated workers and servers."""
+    path = RECIPES.parent / "small" / "verl" / f"{name}.yaml"
+    *_, words = commands_of(path)
+    assert words[-5:] == [
+        "verl.trainer.main_ppo",
+        "--config-dir",
+        "recipes/small/verl",
+        "--config-name",
+        name,
+    ]
+    assert words[0] == ("PYTHONPATH=recipes" if "statements" in str(load(BASE[name]).curro) else "python")
+    places = ["hydra.searchpath=[pkg://verl.trainer.config,file://recipes/verl]"]
     places += ["actor_rollout_ref.model.path=/none", "trainer.device=cpu", "trainer.logger=[]"]
-    places += [f"trainer.default_local_dir={tmp_path}", "trainer.val_before_train=False"]
+    places += [f"trainer.default_local_dir={tmp_path / 'run'}", "trainer.val_before_train=False"]
     places += ["transfer_queue.backend.SimpleStorage.num_data_storage_units=1", "trainer.test_freq=-1"]
     places += ["data.filter_overlong_prompts=False"]
-    with initialize_config_dir(str(RECIPES.parent / "small" / "verl"), version_base=None):
-        config = compose(name, places)
-    config.transfer_queue.enable = True
-    OmegaConf.resolve(config)
-    done = Run(config)
+    with prepared_folder(path, tmp_path):
+        with initialize_config_dir(str(Path.cwd() / words[-3]), version_base=None):
+            config = compose(name, places)
+        config.transfer_queue.enable = True
+        OmegaConf.resolve(config)
+        done = Run(config)
     assert len(done.history) == config.trainer.total_training_steps == 4
     assert done.metrics["observed"] == 4 * 8
     assert done.metrics["judge/judgments"] == 4 * 2 * 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from curro.reward.code import read_tests, with_imports
@@ -16,7 +18,13 @@ LIMITS = Limits(seconds=60.0, memory_mib=256)
 def passed(request):
     def passed(program: str, *tests: str, seconds: float = 60.0, **options: str) -> list[bool]:
         limits = Limits(seconds=seconds, memory_mib=256)
-        verdicts = run_asserts(with_imports(program), tests, request.param, limits, **options)
+        verdicts = run_asserts(
+            with_imports(program, frozenset(re.findall(r"\w+", " ".join(tests)))),
+            tests,
+            request.param,
+            limits,
+            **options,
+        )
         return [None if isinstance(verdict, str) else verdict for verdict in verdicts]
 
     return passed
@@ -338,6 +346,15 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
          "    return [x async for x in f()]\nassert asyncio.run(go()) == [1, 2]"),
         ("import functools\ndef f(g):\n    @functools.wraps(g)\n    def w(x): return g(x)\n    return w",
          "@f\ndef h(x): return x\nassert h(1) == 1 and h.__name__ == 'h'"),
+        ("def f(head): return head.next.val", "assert f(ListNode(1, ListNode(2))) == 2"),
+        ("def f(*, a): a.append(3)", "a = [1]\nf(a=a)\nassert a == [1, 3]"),
+        ("class V:\n    def __init__(s, x): s.x = x\n    def __iadd__(s, o): s.x += o.x; return s\n"
+         "    def __ior__(s, k): s.x |= k; return s",
+         "a = b = V(1)\na += V(2)\na |= 4\nassert a is b and b.x == 7"),
+        ("class N:\n    def __int__(s): return 3\n    def __index__(s): return 1\n"
+         "    def __float__(s): return 0.5\n    def __round__(s, n=0): return n\n"
+         "    def __invert__(s): return 9",
+         "assert (int(N()), 'ab'[N()], float(N()), round(N(), 2), ~N()) == (3, 'b', 0.5, 2, 9)"),
         ("class V:\n    def __init__(s): s.d = {}\n    def __setitem__(s, k, v): s.d[k] = v\n"
          "    def __contains__(s, k): return k in s.d",
          "v = V()\nv['a'] = 1\nassert 'a' in v and 'b' not in v"),
@@ -409,12 +426,23 @@ def test_names_that_a_setup_binds_unseen_are_never_the_programs(passed, setup):
 
 
 @pytest.mark.parametrize(
-    "test", ["assert not (f(2) - 4)", "assert abs(f(2) - 4) < 1", "assert f(2) * 1 == 4"]
+    "test",
+    [
+        *("assert not (f(2) - 4)", "assert abs(f(2) - 4) < 1", "assert f(2) * 1 == 4"),
+        *("assert int(f(2) - 4) == 0", "import math\nassert math.fabs(f(2) - 4) < 1"),
+        *(
+            "a = f(2)\na -= 4\nassert abs(a) < 1",
+            "assert round(f(2) - 4) == 0",
+            "assert 'ab'[f(2) - 4] == 'a'",
+        ),
+    ],
 )
 def test_an_object_that_was_computed_with_what_is_expected_claims_nothing(passed, test):
     program = (
-        "class Yes:\n    def __sub__(self, other): return self\n    __mul__ = __sub__\n"
-        "    def __abs__(self): return 0\n    def __bool__(self): return False\ndef f(x): return Yes()"
+        "class Yes:\n    def __sub__(self, other): return self\n    __mul__ = __isub__ = __sub__\n"
+        "    def __abs__(self): return 0\n"
+        "    __int__ = __float__ = __index__ = __round__ = __abs__\n"
+        "    def __bool__(self): return False\ndef f(x): return Yes()"
     )
     assert passed(program, test) == [False]
 

@@ -132,3 +132,11 @@ def test_kept_rollouts_and_judgments_are_on_the_page_as_text(tmp_path):
     assert "rate 0.38" in read.texts
     assert "step 1, reward 0, 7 tokens, cut at the limit" in read.texts
     assert "… 3,000 more characters" in page
+
+
+def test_names_that_steer_a_terminal_are_spelt_out(tmp_path):
+    folder = RunFolder.create(tmp_path / "r\x1b[2Jn", {"curriculum": "uniform"})
+    folder.append_metrics({"step": 1, "rollouts": 4, "eval/\u202ea/pass@1": 0.5, "\x1b]0;b": 1.0})
+    page = write_report(folder).read_text()
+    assert not {"\x1b", "\u202e", "\x07"} & set(page)
+    assert "r\\x1b[2Jn" in page

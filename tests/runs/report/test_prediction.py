@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro.core.selection import Reason
+from curro.core.bases import Reason
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.runs.report.figures import calibration

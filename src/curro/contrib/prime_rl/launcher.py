@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from curro.core import registry
+from curro.core.bases import refuse_left_out, refuse_weights
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import read_toml
 from curro.core.policy import refuse_policy
-from curro.core.selection import refuse_left_out, refuse_weights
 
 USAGE = "python -m curro.contrib.prime_rl.launcher curro.toml @ orchestrator.toml"
 

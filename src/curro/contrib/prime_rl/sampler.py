@@ -12,7 +12,7 @@ import numpy as np
 from prime_rl.orchestrator.curriculum import AdmissionGate, TaskSampler
 
 from curro.contrib.verifiers_tasks import conversation
-from curro.core.admission import refuse_top_up
+from curro.core.bases import refuse_top_up
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError, RewardError
 from curro.core.groups import Feedback, MissingRewards

@@ -255,15 +255,10 @@ def _plain(value: Any) -> Any:
 
 
 def _whole_numbers(name: str, value: Any) -> np.ndarray:
-    try:
-        array = np.atleast_1d(np.asarray(value))
-    except ValueError:
-        array = np.empty((0, 0))
-    if array.size == 0 and array.ndim == 1:
-        return np.empty(0, np.int64)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
+    numbers = value if isinstance(value, list) else [value]
+    if not all(type(number) is int and -(1 << 63) <= number < 1 << 63 for number in numbers):
         raise ConfigError(f"{name} are a list of whole numbers, not {value!r:.50}")
-    return array.astype(np.int64)
+    return np.array(numbers, np.int64)
 
 
 def _numbers(name: str, rows: Sequence[list[Any]]) -> np.ndarray:

@@ -31,7 +31,7 @@ KEY = "Idempotency-Key"
 
 _DTYPES = {
     "prompts": np.int64, "tickets": np.int64, "reasons": np.uint8, "rollouts": np.int64,
-    "admitted": np.bool_, "kept": np.bool_, "credited": np.bool_,
+    "admitted": np.bool_, "credited": np.bool_,
 }  # fmt: skip
 """The types of a draw's and a verdict's arrays; the others are float64, with NaN for null."""
 
@@ -93,7 +93,7 @@ class ServedCurriculum:
         shape = feedback.rewards.shape
         return Verdict(
             **{
-                name: values.reshape(shape) if name in ("advantages", "kept", "credited") else values
+                name: values.reshape(shape) if name in ("advantages", "credited") else values
                 for name, values in verdict.items()
             }
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from curro.contrib.serve import run
-from curro.core.allocation import refuse_looking_first
+from curro.core.bases import refuse_looking_first
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import read_toml

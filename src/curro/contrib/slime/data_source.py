@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from curro.core import registry
-from curro.core.admission import refuse_top_up
+from curro.core.bases import refuse_top_up, refuse_weights
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError
 from curro.core.groups import Feedback
 from curro.core.identity import DatasetRows
 from curro.core.policy import refuse_policy
-from curro.core.selection import refuse_weights
 from curro.core.verdicts import Verdict
 from curro.rollout.polled_fill import PolledFill
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
@@ -305,7 +304,8 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         self.verdicts[ticket] = verdict
         if self.writer is not None:
             sizes, texts = np.array([len(rewards_G)]), [completions_of(group)]
-            self.writer.groups(self.step + 1, [ticket], feedback.rewards, verdict, sizes, texts)
+            prompts = [self.fill.fill.prompts_given_out[ticket]]
+            self.writer.groups(self.step + 1, [ticket], prompts, feedback.rewards, verdict, sizes, texts)
         self.fill.observed(feedback, verdict)
         return verdict
 

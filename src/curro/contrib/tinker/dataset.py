@@ -11,7 +11,7 @@ from tinker_cookbook.rl.rollouts import get_rollout_executor
 from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset
 
 from curro.contrib.tinker.slots import BatchSlots, Build, CurriculumGroup, install_credit
-from curro.core.allocation import refuse_looking_first
+from curro.core.bases import refuse_looking_first
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, CurroError
 from curro.core.groups import MissingRewards

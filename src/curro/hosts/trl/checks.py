@@ -14,12 +14,12 @@ from datasets import Dataset
 from transformers import TrainerState
 from trl import GRPOConfig
 
+from curro.core.bases import Selection
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import check_writable
 from curro.core.identity import DatasetRows
 from curro.core.registry import VERIFIERS
-from curro.core.selection import Selection
 from curro.core.text import did_you_mean
 from curro.methods.admission.band import DifficultyBand, between
 from curro.reward.adapters import refuse_columns, reward_of

@@ -16,9 +16,7 @@ from datasets import Dataset
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
-from curro.core.admission import Gate
-from curro.core.advantage import Advantage
-from curro.core.allocation import Allocation
+from curro.core.bases import Advantage, Allocation, Gate, Selection
 from curro.core.configuration import describe_signal
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
@@ -26,7 +24,6 @@ from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.core.registry import source_of
-from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import EmptySteps, ScaledRate, auxiliary_loss, loss_divisor, share_out

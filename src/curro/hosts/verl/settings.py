@@ -9,11 +9,10 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from curro.core import registry
-from curro.core.admission import refuse_top_up
+from curro.core.bases import refuse_top_up, refuse_weights
 from curro.core.configuration import BASES, SETTINGS, read_signal
 from curro.core.errors import ConfigError
 from curro.core.policy import PolicyUse
-from curro.core.selection import refuse_weights
 from curro.core.text import did_you_mean
 from curro.reward.resolve import part_names
 from curro.rollout.fill_settings import FillSettings

@@ -1,5 +1,5 @@
 """Which finished groups are trained on: one gate a class."""
 
-from curro.core.admission import Gate
+from curro.core.bases import Gate
 
 __all__ = ["Gate"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from curro.core.admission import Gate
+from curro.core.bases import Gate
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.methods.admission.band import between

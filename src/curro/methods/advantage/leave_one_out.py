@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from curro.core.advantage import Advantage
+from curro.core.bases import Advantage
 from curro.core.groups import Groups
 
 

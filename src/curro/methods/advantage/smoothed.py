@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from curro.core.advantage import Advantage
+from curro.core.bases import Advantage
 from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups

@@ -1,5 +1,5 @@
 """How many rollouts each chosen prompt gets: one rule a class."""
 
-from curro.core.allocation import Allocation
+from curro.core.bases import Allocation
 
 __all__ = ["Allocation"]

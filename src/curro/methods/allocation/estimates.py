@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from curro.core.allocation import Allocation
+from curro.core.bases import Allocation, Reason
 from curro.core.errors import ConfigError
-from curro.core.selection import Reason
 
 
 class Estimates(Allocation):

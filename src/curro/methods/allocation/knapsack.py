@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from curro.core.allocation import Allocation
+from curro.core.bases import Allocation, Selection
 from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.selection import Selection
 from curro.methods.prediction.posterior import FadedPosterior
 
 

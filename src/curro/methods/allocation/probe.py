@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from curro.core.allocation import Allocation
+from curro.core.bases import Allocation
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Predictor
 from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import Policy, PolicyUse
-from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.features import Features, KnownFeatures, features_of
 from curro.methods.prediction.logistic_regression import LogisticRegression

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from curro.core.bases import Predictor
 from curro.core.checkpoint import check_state
 from curro.core.errors import CheckpointError, ConfigError
 from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.policy import AuxiliarySamples, Policy, PolicyUse
-from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 
 PREDICTS = ("success-rate", "variance")

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Outcome, Reason, Selection
 
 DIFFICULTIES = ("failure", "variance")
 _IDLE, _ESTIMATE, _TRAIN = 0, 1, 2

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.index import MaxHeap
 
 

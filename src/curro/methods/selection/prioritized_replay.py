@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from curro.core import registry
+from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.loading import load_object
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.index import SumTree
 from curro.methods.prediction.posterior import FadedPosterior
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.index import MaxHeap, SumTree
 
 HEAP, SOLVED, UNSOLVED = 0, 1, 2

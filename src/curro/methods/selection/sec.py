@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import UnlearnedGroups
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Outcome, Reason, Selection, sequential_weights
 
 _STANDARD = 1e-4
 _MOST = 1000

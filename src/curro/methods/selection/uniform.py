@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Choice, Reason, Selection
 from curro.core.checkpoint import check_state
 from curro.core.prompts import PromptTable
-from curro.core.selection import Choice, Reason, Selection
 
 RANKS = 16
 """Number of passes whose random orders are cached when sources have passes of their own."""

@@ -87,7 +87,9 @@ def render_columns(table: pa.Table) -> Table:
         known = values[~np.isnan(values)]
         with np.errstate(over="ignore", invalid="ignore"):
             summary = [known.min(), known.mean(), known.max()] if len(known) else [np.nan] * 3
-        shown.add_row(Text(name), str(column.type), *map(_number, summary), f"{len(values) - len(known)}")
+        shown.add_row(
+            Text(printable(name)), str(column.type), *map(_number, summary), f"{len(values) - len(known)}"
+        )
     return shown
 
 

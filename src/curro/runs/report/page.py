@@ -1,7 +1,8 @@
 """Render the pages: of one run, still or live, of a comparison of runs, and of tables.
 
-Everything that a run holds is escaped by Jinja2; the figures' markup alone is trusted, whose texts matplotlib
-escapes. A page loads nothing and, but for the live one's refresh, runs nothing.
+Everything that a run holds is escaped by Jinja2, and control characters are spelt out; the figures' markup
+alone is trusted, whose texts matplotlib escapes. A page loads nothing and, but for the live one's refresh,
+runs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import jinja2
 import numpy as np
 
 from curro.core.files import replacing
-from curro.core.text import readable
+from curro.core.text import printable, readable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
@@ -40,9 +41,16 @@ ROWS = 8
 SHOWN_VISITS, SHOWN_GROUPS, SHOWN_TEXT = 12, 2, 2000
 """A prompt's visits and groups of kept rollouts on the page, and the characters of each text."""
 
+
+def _spelt_out(value: Any) -> Any:
+    """What a page shows of a text: a name that nothing cuts may steer a terminal, too."""
+    return "\n".join(map(printable, value.split("\n"))) if type(value) is str else value
+
+
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("curro.runs.report"),
     autoescape=True,
+    finalize=_spelt_out,
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curro.core.selection import Reason
+from curro.core.bases import Reason
 from curro.runs.reader import History, scale
 
 _QUANTITIES = {"predicted_variance": "reward variance", "predicted_rate": "success rate"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.core.selection import Reason
+from curro.core.bases import Reason
 from curro.core.text import printable
 from curro.runs.json_lines import as_object, whole_lines
 from curro.runs.reader import LARGEST, LEARNABLE, UNSOLVED, GroupColumns

@@ -112,14 +112,13 @@ class ProgramSide(Wire):
         if operation == "call":
             named = {name: self.decode(argument) for name, argument in operands[2].items()}
             result = value(*arguments, **named)
-            given = (
-                i for i, argument in enumerate(arguments) if argument is result and type(result) is not Lent
-            )
+            is_lent = isinstance(result, Lent)
+            same = (i for i, argument in enumerate(arguments) if argument is result and not is_lent)
             encoded = self.encode(result)
-            after = [self.encode(argument) for argument in arguments]
-            pairs = enumerate(zip(operands[1], after, strict=True))
-            changed = [self.encode([i, arguments[i]]) for i, (was, now) in pairs if was != now]
-            return {"t": [encoded, {"l": changed}, next(given, None)]}
+            sent = {**dict(enumerate(operands[1])), **operands[2]}
+            now = {**dict(enumerate(arguments)), **named}
+            changed = [self.encode([i, value]) for i, value in now.items() if self.encode(value) != sent[i]]
+            return {"t": [encoded, {"l": changed}, next(same, None)]}
         return self.encode(self.operation(operation)(value, *arguments))
 
     def operation(self, name: str) -> Callable[..., Any]:

@@ -256,13 +256,13 @@ class TestSide(Wire):
     def call(self, far: StandIn, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         sent = [self.encode(value) for value in arguments]
         encoded = {name: self.encode(value) for name, value in named.items()}
-        result, changed, given = self.ask("call", far.far_number, sent, encoded)
+        result, changed, same = self.ask("call", far.far_number, sent, encoded)
         self.refresh()
-        for i, value in changed:
-            replace(arguments[i], value)  # do to an argument what the program did to its copy
+        for place, value in changed:  # do to an argument what the program did to its copy
+            replace(named[place] if isinstance(place, str) else arguments[place], value)
         if type(result) is StandIn and far.far_number in self.kinds:
             self.constructed.add(result.far_number)
-        return result if given is None else arguments[given]
+        return result if same is None else arguments[same]
 
     def attribute(self, far: StandIn, name: str) -> Any:
         value = ask(far, "getattr", name)

@@ -1,11 +1,11 @@
-"""What a selection method is: it chooses prompts, learns from their outcomes, and can be saved."""
+"""What each kind of method is: selection, predictor, gate, advantage, allocation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -101,7 +101,57 @@ class Outcome(Groups):
         return cls(**columns, advantages=advantages_PG, admitted=admitted_P)
 
 
-class Selection:
+class Part:
+    """A part of a curriculum, which may remember something."""
+
+    table: PromptTable
+
+    def bind(self, table: PromptTable) -> None:
+        """Keep the prompt table; add columns. The port calls it once, before anything else."""
+        self.table = table
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the part remembers beside the prompt table and the random numbers."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
+
+
+class Chooser(Part):
+    """A part that helps to choose prompts, by their outcomes and perhaps by what the policy says.
+
+    Attributes:
+        rng: the random numbers of the curriculum, or for a predictor a stream of its own.
+        policy_use: what it does with the policy; a host lends that with `attach`.
+        needs_second_visits: whether it goes by a prompt's own earlier outcomes alone, so that it has nothing
+            to go by where a run visits most prompts once.
+        posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
+            object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
+    """
+
+    policy_use = PolicyUse.NONE
+    needs_second_visits = False
+    posterior: Any = None
+    rng: np.random.Generator
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:  # type: ignore[override]
+        """Keep the prompt table and the random numbers; add columns, build indexes."""
+        self.table, self.rng = table, rng
+
+    def attach(self, policy: Policy) -> None:
+        """Keep the policy that the host lends, before the first choice."""
+        self.policy = policy
+
+    def release(self, prompts: np.ndarray) -> None:
+        """Prompts (P,) that were chosen came back without an outcome: nothing is learned."""
+
+    def metrics(self) -> dict[str, float]:
+        """The part's own numbers, a flat dict."""
+        return {}
+
+
+class Selection(Chooser):
     """Base of all selection methods: override `select`, and of the rest what the method needs.
 
     The port calls `bind` once before anything else. It marks chosen prompts in `table["in_flight"]`
@@ -115,31 +165,14 @@ class Selection:
         leaves_out: what becomes of groups that `without_update` names. "nothing": it names none; "credit":
             they may be admitted, with advantages of 0, and hosts that cannot leave their updates out refuse
             the method; "groups": they are rejected, and hosts fill the batch with others.
-        needs_second_visits: whether the method chooses a prompt by its own earlier outcomes, so that it has
-            nothing to go by where a run visits most prompts once.
         orders_everything: whether the method goes through the whole data set in an order of its own, so that
             shares of sources (`SourceMixture`) have no place in it.
-        policy_use: what it does with the policy.
-        posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
-            object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
     """
 
     repeats = False
     has_weights = False
     leaves_out: Literal["nothing", "credit", "groups"] = "nothing"
-    needs_second_visits = False
     orders_everything = False
-    policy_use = PolicyUse.NONE
-    posterior: Any = None
-    table: PromptTable
-    rng: np.random.Generator
-
-    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
-        """Keep the prompt table and the curriculum's random numbers; add columns, build indexes."""
-        self.table, self.rng = table, rng
-
-    def attach(self, policy: Policy) -> None:
-        """A host lends the policy, to methods that ask it something; before the first `select`."""
 
     def select(self, n: int, step: int) -> Choice:
         """Choose n distinct prompts that are not in flight; at least n are free when this is called."""
@@ -179,9 +212,6 @@ class Selection:
         """
         return None
 
-    def release(self, prompts: np.ndarray) -> None:
-        """Prompts (P,) came back without an outcome: they are free again, nothing is learned."""
-
     def take_back(self, choice: Choice) -> None:
         """A part of what `select` chose is not rolled out after all: its sources have their shares."""
         self.release(choice.prompts)
@@ -189,17 +219,6 @@ class Selection:
     def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
         """Importance weights as the loss of a batch takes them, from its prompts' choices."""
         return weights_P
-
-    def metrics(self) -> dict[str, float]:
-        """The method's own numbers, a flat dict."""
-        return {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """What the method remembers beside the prompt table and the random numbers."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
 
 
 def sequential_weights(chance_P: np.ndarray, free: int) -> np.ndarray:
@@ -243,7 +262,7 @@ def refuse_left_out(selection: Selection, host: str, *, but: str = "nothing") ->
         )
 
 
-def checked(choice: Any, n: int, selection: Selection) -> Choice:
+def checked_choice(choice: Any, n: int, selection: Selection) -> Choice:
     """Check that a user's method returned a choice of n prompts, and return it."""
     problem = f"{type(selection).__qualname__}.select was asked for {n} prompts and returned"
     if not isinstance(choice, Choice):
@@ -274,3 +293,169 @@ def checked_samples(
             "hosts know what their loss has to have room for"
         )
     return auxiliary_samples
+
+
+class Predictor(Chooser):
+    """Base of all predictors: override `informativeness`, and of the rest what the predictor needs."""
+
+    def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        """Predicted reward variance (P,) of candidates (P,), distinct, in squared reward ranges.
+
+        That is p(1-p) for 0/1 rewards. May be a random draw from what is believed.
+        """
+        raise NotImplementedError
+
+    def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        """Predicted success rate (P,) of candidates, on the scale of `PromptTable.success_rate`.
+
+        Raises:
+            ConfigError: the predictor knows of variances alone.
+        """
+        raise ConfigError(f"{type(self).__name__} predicts no success rate: select by informativeness")
+
+    def selected(self, prompts: np.ndarray) -> None:
+        """The candidates (P,) of the latest prediction that will be rolled out; the others will not."""
+
+    def observe(self, outcome: Groups) -> AuxiliarySamples | None:
+        """Learn from finished groups; returns what the policy is to be trained on for it."""
+        return None
+
+
+class Gate(Part):
+    """Base of all gates: override `__call__`. A gate decides, and remembers nothing.
+
+    Attributes:
+        needs_top_up: whether it leaves batches to be topped up with groups that it has rejected; not every
+            host does that.
+        reward: optional; the part of the reward it decides by, which hosts read to know which numbers to
+            report.
+    """
+
+    needs_top_up: ClassVar[bool] = False
+
+    def __call__(self, groups: Groups) -> np.ndarray:
+        """Which groups are trained on, bool (P,).
+
+        The port rejects groups without a scored rollout. A gate that decides by a part of the reward has to
+        reject those in which no rollout has that part.
+        """
+        raise NotImplementedError
+
+
+def refuse_top_up(needs_top_up: bool, host: str) -> None:
+    """For a host that trains on admitted groups alone: called with the gate's `needs_top_up`."""
+    if needs_top_up:
+        raise ConfigError(
+            f"this admission admits no group by itself, and {host} trains on admitted groups alone: choose "
+            "`variance` or `signal`, or train with TRL, whose fill tops its batches up"
+        )
+
+
+class Everything(Gate):
+    """Every group is trained on: plain GRPO.
+
+    Source: GRPO (Shao et al. 2024).
+    """
+
+    def __call__(self, groups: Groups) -> np.ndarray:
+        return np.ones(len(groups.prompts), np.bool_)
+
+
+class Advantage(Part):
+    """Base of all estimators: override `__call__`, and `bind` where something is remembered of a prompt.
+
+    What is remembered of a prompt belongs in columns of the prompt table, so that it is saved and restored
+    with it; what is remembered of all of them belongs in `state_dict`.
+    """
+
+    def __call__(self, groups: Groups) -> np.ndarray:
+        """Advantages (P, G) of finished groups, 0 where a rollout was not scored.
+
+        Groups without a scored rollout come too. The port settles the groups' tickets after this.
+        """
+        raise NotImplementedError
+
+    def signal(self, groups: Groups) -> Groups:
+        """These groups with the signal in place of the trained reward, where it is a part of that."""
+        parts = self.table.signal_parts
+        return groups.by_parts(parts)[1] if parts else groups
+
+
+class Allocation(Part):
+    """Base of all rules: override `__call__`, or `initial` and `more` if no budget is divided at first.
+
+    Attributes:
+        needs_budget: whether `__call__` divides a budget. False: every prompt gets what `initial` says.
+        looks_first: whether `more` gives further rollouts to groups that have their first rewards.
+        first: the most rollouts that a prompt gets if there is no budget.
+    """
+
+    needs_budget = True
+    looks_first = False
+    first = 0
+    selection: Selection
+
+    def bind(self, table: PromptTable, selection: Selection) -> None:  # type: ignore[override]
+        """Keep the prompt table and the selection, which is bound already; add columns."""
+        self.table, self.selection = table, selection
+
+    def check(self, prompts: int, budget: int) -> None:
+        """Refuse a budget that cannot be spent on so many prompts; the port asks before it selects.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+        if budget < prompts:
+            raise ConfigError(f"{budget} rollouts for {prompts} prompts: each needs at least one")
+
+    def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
+        """Divide a budget of rollouts among chosen prompts (P,): int64 (P,) from 0, which sum to `budget`."""
+        raise NotImplementedError
+
+    def initial(self, reasons: np.ndarray) -> np.ndarray:
+        """How many rollouts each prompt gets if there is no budget, int64 (P,).
+
+        Args:
+            reasons: uint8 (P,), why each was chosen (`curro.Reason`).
+        """
+        return np.full(len(reasons), self.first, np.int64)
+
+    def more(self, groups: Groups, budget: int) -> np.ndarray:
+        """Divide a budget of further rollouts among open groups: int64 (P,), of at most `budget` in all.
+
+        It is asked where `looks_first`, of all groups of a batch that have their first rollouts.
+
+        Args:
+            groups: the signal's rewards so far.
+            budget: rollouts, from 0.
+        """
+        return np.zeros(len(groups.prompts), np.int64)
+
+    def observe(self, outcome: Groups) -> None:
+        """Learn from finished groups, before the prompt table notes their visits."""
+
+
+def checked_division(
+    rollouts: Any, prompts: int, budget: int, rule: Allocation, *, spends_all: bool = True
+) -> np.ndarray:
+    """Check that a rule divided the budget, all of it or at most that, and return int64 (P,)."""
+    numbers_P = np.asarray(rollouts)
+    is_division = (
+        numbers_P.shape == (prompts,) and numbers_P.dtype.kind in "iu" and numbers_P.min(initial=0) >= 0
+    )
+    total = int(numbers_P.sum()) if is_division else -1
+    if not (total == budget or (not spends_all and 0 <= total < budget)):
+        raise ConfigError(
+            f"{type(rule).__qualname__} allocated {numbers_P!r:.80}: {prompts} whole numbers from 0 that sum "
+            f"to {'' if spends_all else 'at most '}{budget} were asked for"
+        )
+    return numbers_P.astype(np.int64)
+
+
+def refuse_looking_first(rule: Allocation, host: str) -> None:
+    """Refuse a rule that looks at first rewards, for a host that does not ask it (`Curriculum.more`)."""
+    if rule.looks_first:
+        raise ConfigError(
+            f"this allocation looks at the first rewards of a batch, and {host} does not ask it again: leave "
+            "it out, choose knapsack, or train with TRL or the filler"
+        )
