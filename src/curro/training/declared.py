@@ -43,7 +43,9 @@ class SettingSpec:
             return
         kind = plain_type(annotation)
         if kind in _WORDS and not _is(value, kind):
-            raise ConfigError(f"{name} must be {_WORDS[kind]}, not {value!r}")
+            raise ConfigError(f"{name} must be {_WORDS[kind]}, not {value!r:.100}")
+        if kind in (int, float) and isinstance(value, int) and abs(value) > MAX_SEED:
+            raise ConfigError(f"{name} must be {MAX_SEED} at most, not {value!r:.20}")
         if self.choices and value not in self.choices:
             raise ConfigError(f"{name} must be one of {', '.join(self.choices)}, not {value!r}")
         if self.above is not None and not self.above < value < math.inf:
@@ -177,6 +179,7 @@ class DeclaredSettings:
         1,
         "How many CPU threads to use. Two runs side by side are fastest with one thread each.",
         least=1,
+        most=1024,
         panel="Model",
     )
     curriculum: str = setting(
