@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROW = re.compile(r"^\| [^|]* \| (`[^|]*`) \| (`[^|]*`) \| [^|]* \|$", re.MULTILINE)
+ROW = re.compile(r"^\| [^|]* \| (`[^|]*`) \| (`[^|]*`) \|$", re.MULTILINE)
 
 
 def read_rows(page: str) -> list[tuple[list[str], list[str]]]:

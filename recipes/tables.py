@@ -3,7 +3,7 @@
     python recipes/tables.py        # writes them into recipes/README.md
 
 What the paper and its authors' code say stands here, with the place; what the recipes have is read from their
-files, and a test makes the tables again. "silent" is what a paper does not say.
+files, and a test makes the tables again. "silent" is what a paper does not say, "default" the host's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import yaml
 
 RECIPES = Path(__file__).parent
 PAGE = RECIPES / "README.md"
-DEFAULT = "the host's default"
+DEFAULT = "default"
+LACKING = "appendix"
+"""In an appendix that we lack."""
 
 Recipe = Mapping[str, Any]
 Value = str | Callable[[Recipe], Any]
@@ -44,11 +46,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A paper's table: its method, its recipes' name, and whether the authors' configuration has a column."""
+    """A paper's table.
+
+    Attributes:
+        method: name of the method's page.
+        recipe: name of the recipes of both hosts.
+        more: names of further recipes for TRL.
+        has_code: whether the authors' configuration has a column.
+    """
 
     method: str
     recipe: str
     rows: Sequence[Row]
+    more: Sequence[str] = ()
     has_code: bool = False
 
 
@@ -56,7 +66,7 @@ ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 
 def processes(recipe: Recipe) -> int:
-    """Of the launch command in the recipe's first lines."""
+    """Number of processes in the recipe's launch command."""
     return int(recipe["processes"])
 
 
@@ -80,20 +90,20 @@ def common(
     """The rows that every table has; `codes` by the rows' names."""
     rows = [
         Row("model", model, "model_name_or_path", "actor_rollout_ref.model.path"),
-        Row("prompts a generation", prompts, prompts_rolled_out, "data.train_batch_size"),
-        Row("prompts an update", updated, prompts_updated, f"{ACTOR}.ppo_mini_batch_size"),
-        Row("rollouts a prompt", group, "num_generations", f"{ROLLOUT}.n"),
-        Row("tokens of a response", length, "max_completion_length", "data.max_response_length"),
+        Row("prompts", prompts, prompts_rolled_out, "data.train_batch_size"),
+        Row("prompts/update", updated, prompts_updated, f"{ACTOR}.ppo_mini_batch_size"),
+        Row("rollouts", group, "num_generations", f"{ROLLOUT}.n"),
+        Row("response tokens", length, "max_completion_length", "data.max_response_length"),
         Row("temperature", temperature, "temperature", f"{ROLLOUT}.temperature"),
-        Row("division by the deviation", std, "scale_rewards", "algorithm.norm_adv_by_std_in_grpo"),
-        Row("mean of the loss", mean, "loss_type", f"{ACTOR}.loss_agg_mode"),
-        Row("clip, low and high", clip, clip_of_trl, clip_of_verl),
-        Row("KL term", kl, "beta", kl_of_verl),
+        Row("std scaling", std, "scale_rewards", "algorithm.norm_adv_by_std_in_grpo"),
+        Row("loss mean", mean, "loss_type", f"{ACTOR}.loss_agg_mode"),
+        Row("clip", clip, clip_of_trl, clip_of_verl),
+        Row("KL", kl, "beta", kl_of_verl),
         Row("learning rate", rate, "learning_rate", f"{ACTOR}.optim.lr"),
         Row("schedule", schedule, "lr_scheduler_type", f"{ACTOR}.optim.lr_scheduler_type"),
         Row("weight decay", decay, "weight_decay", f"{ACTOR}.optim.weight_decay"),
         Row("steps", steps, steps_of_trl, steps_of_verl),
-        Row("weights, computation", precision, precision_of_trl, precision_of_verl),
+        Row("precision", precision, precision_of_trl, precision_of_verl),
     ]
     return [Row(row.name, row.paper, row.trl, row.verl, codes.get(row.name, "")) for row in rows]
 
@@ -123,9 +133,15 @@ def steps_of_verl(recipe: Recipe) -> str:
 
 
 def selection_and_gate(recipe: Recipe) -> Mapping[str, Any]:
-    """Of verl's recipe."""
+    """Selection and gate of verl's recipe."""
     parts = recipe["curro"]
     return {"selection": parts["selection"]} | parts["admission"]
+
+
+def reward_of_verl(recipe: Recipe) -> str:
+    """The reward of the training rows; test sets have another one."""
+    by_source = value(recipe, "reward.custom_reward_function.reward_kwargs.by_source")
+    return ", ".join(by_source.values())
 
 
 def precision_of_trl(recipe: Recipe) -> str:
@@ -145,16 +161,15 @@ PRIORITIZED_REPLAY = Table(
         Row("curriculum", "EMA 0.8, first priority 0.2, 12.5% explored, 1 and 3 retests every 10 steps (5)",
             "curriculum", "curro.selection"),
         *common(
-            model="Qwen2.5-7B (5)", prompts="4 (5)", updated="silent", group="8 (5)", length="silent",
-            temperature="0.7 (5)", std="none (5)", mean="silent", clip="0.2 (5)", kl="none (5)",
-            rate="1e-6 (5)", schedule="none (5)", decay="none (5)", steps="250 (5)", precision="silent",
-            codes={"tokens of a response": "8,192"},
+            model="Qwen2.5-7B (5)", prompts="4 (5)", updated="silent", group="8 (5)",
+            length="silent; code: 8,192", temperature="0.7 (5)", std="none (5)", mean="silent",
+            clip="0.2 (5)", kl="none (5)", rate="1e-6 (5)", schedule="none (5)", decay="none (5)",
+            steps="250 (5)", precision="silent",
         ),
-        Row("gradient's largest norm", "1.0 (5)", "max_grad_norm", f"{ACTOR}.optim.clip_grad"),
+        Row("gradient norm", "1.0 (5)", "max_grad_norm", f"{ACTOR}.optim.clip_grad"),
         Row("evaluated every", "25 steps (5)", "eval_steps", "trainer.test_freq"),
-        Row("rollouts of an evaluation", "4 (5)", "num_generations_eval", f"{ROLLOUT}.val_kwargs.n"),
+        Row("evaluation rollouts", "4 (5)", "num_generations_eval", f"{ROLLOUT}.val_kwargs.n"),
     ],
-    has_code=True,
 )  # fmt: skip
 
 METIS = Table(
@@ -180,15 +195,15 @@ DIFFICULTY_FILTERING = Table(
         Row("curriculum", "least visited first (algorithm 1); the best band is 0.3 < p < 0.7 (table 1)",
             "curriculum", selection_and_gate),
         Row("reward", "accuracy, format and language (D)", "reward",
-            "reward.custom_reward_function.reward_kwargs.reward"),
-        Row("most groups for a batch, in batches", "silent", "fill_limit", "curro.fill_limit"),
+            reward_of_verl),
+        Row("fill limit", "silent", "fill_limit", "curro.fill_limit"),
         *common(
             model="Qwen2.5-3B (D) after SFT", prompts="16 (D)", updated="16: one update a batch (D)",
             group="16 (D)", length="silent; 8,192 in evaluation", temperature="silent", std="yes (4)",
             mean="silent", clip="silent", kl="in (2); its weight is silent", rate="silent",
             schedule="silent", decay="silent", steps="256 (D)", precision="ZeRO-3 (D)",
         ),
-        Row("held-out problems", "1,024 (4)", "eval_data", "data.val_files"),
+        Row("held out", "1,024 (4)", "eval_data", "data.val_files"),
     ],
 )  # fmt: skip
 
@@ -198,27 +213,29 @@ PSPO = Table(
     [
         Row("curriculum", "last sample's advantage without smoothing, alpha 0.99 (Results)",
             "curriculum", lambda recipe: f"{recipe['curro']['selection']}, {recipe['curro']['advantage']}",
-            "`reward_alpha: 0.99`; `use_per: true` in `dra_er_grpo.yaml`"),
+            "0.99; PPS in `dra_er_grpo.yaml`"),
         Row("reward", "cosine and format (Settings)", "reward",
-            "reward.custom_reward_function.reward_kwargs.reward", "weights 2 and 1"),
+            reward_of_verl, "weights 2 and 1"),
         *common(
-            model="Qwen2.5-Math-1.5B and others (Settings)", prompts="in an appendix we lack",
-            updated="in an appendix we lack", group="in an appendix we lack",
-            length="context of 4,096 (Settings)", temperature="in an appendix we lack",
+            model="Qwen2.5-Math-1.5B and others (Settings)", prompts=LACKING,
+            updated=LACKING, group=LACKING,
+            length="context of 4,096 (Settings)", temperature=LACKING,
             std="by the smoothed one, (6)", mean="GRPO and Dr. GRPO (Settings)",
-            clip="Clip-Higher (Settings)", kl="in an appendix we lack", rate="in an appendix we lack",
-            schedule="in an appendix we lack", decay="in an appendix we lack", steps="in an appendix we lack",
+            clip="Clip-Higher (Settings)", kl=LACKING, rate=LACKING,
+            schedule=LACKING, decay=LACKING, steps=LACKING,
             precision="ZeRO-2 (Settings)",
             codes={
-                "prompts a generation": "8", "prompts an update": "8", "rollouts a prompt": "6",
-                "tokens of a response": "3,584", "temperature": "0.7", "mean of the loss": "grpo",
-                "clip, low and high": "0.2, 0.28", "KL term": "0.04", "learning rate": "1e-6",
-                "schedule": "cosine_with_min_lr", "steps": "50", "weights, computation": "bfloat16, ZeRO-2",
+                "model": "1.5B; 7B", "prompts": "8; 2", "prompts/update": "8; 2",
+                "rollouts": "6", "response tokens": "3,584; 1,024", "temperature": "0.7",
+                "loss mean": "grpo; dr_grpo", "clip": "0.2, 0.28", "KL": "0.04",
+                "learning rate": "1e-6; 5e-6", "schedule": "cosine_with_min_lr", "steps": "50; 100",
+                "precision": "bfloat16, ZeRO-2",
             },
         ),
-        Row("steps of warm-up", "in an appendix we lack", "warmup_steps", f"{ACTOR}.optim.lr_warmup_steps",
-            "a tenth of 50"),
+        Row("warm-up", LACKING, "warmup_steps", f"{ACTOR}.optim.lr_warmup_steps",
+            "a tenth"),
     ],
+    more=("pspo_7b",),
     has_code=True,
 )  # fmt: skip
 
@@ -233,7 +250,7 @@ def read_recipe(host: str, name: str) -> Recipe:
 
 
 def value(recipe: Recipe, key: str) -> Any:
-    """What stands under a key with dots; that it is missing is what the host decides."""
+    """The value under a key with dots; `DEFAULT` if it is missing."""
     found: Any = recipe
     for part in key.split("."):
         if not isinstance(found, Mapping) or part not in found:
@@ -254,13 +271,15 @@ def shown(recipe: Recipe, what: Value) -> str:
 
 def table_of(table: Table) -> str:
     """The table in Markdown."""
-    trl, verl = read_recipe("trl", table.recipe), read_recipe("verl", table.recipe)
-    names = ["hyperparameter", "paper", *(["authors' configuration"] if table.has_code else [])]
-    names += [f"`recipes/{host}/{table.recipe}.yaml`" for host in ("trl", "verl")]
+    files = [("trl", table.recipe), *(("trl", name) for name in table.more), ("verl", table.recipe)]
+    names = ["", "paper", *(["authors' code"] if table.has_code else [])]
+    names += [f"`{host}/{name}`" for host, name in files]
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    recipes = [(host, read_recipe(host, name)) for host, name in files]
     for row in table.rows:
-        cells = [row.name, row.paper or "", *([row.code] if table.has_code else [])]
-        lines.append(f"| {' | '.join([*cells, shown(trl, row.trl), shown(verl, row.verl)])} |")
+        cells = [row.name, row.paper, *([row.code] if table.has_code else [])]
+        cells += [shown(recipe, row.trl if host == "trl" else row.verl) for host, recipe in recipes]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -85,7 +85,7 @@ class Method:
     measured: bool = False
 
 
-BEFORE = "frontier:exploration=0,prior_rollouts=4"
+BEFORE = "frontier:exploration=0,prior_rollouts=4,exponent=none"
 """`frontier` as it was at 430c0f2."""
 METHODS = {
     "uniform": Method("uniform"),
@@ -93,9 +93,11 @@ METHODS = {
     "prioritized-replay": Method("prioritized-replay"),
     "shortest-quarter": Method("uniform", data="shortest"),
     "frontier": Method("frontier"),
-    "with-entropies": Method("frontier:features=text+entropy"),
-    "drawn": Method("frontier:thompson=true"),
-    "half": Method("frontier:exploration=0.5"),
+    "highest": Method("frontier:exponent=none"),
+    "with-entropies": Method("frontier:features=text+entropy,exponent=none"),
+    "drawn": Method("frontier:thompson=true,exponent=none"),
+    "half": Method("frontier:exploration=0.5,exponent=none"),
+    "exponent-1": Method("frontier:exponent=1"),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),
@@ -103,8 +105,9 @@ METHODS = {
 }
 """By the name of a row's method.
 
-`frontier` is the default; `with-entropies`, `drawn` and `half` are tried on the tuning pools; `told` knows
-the pass rates that 16 rollouts of each prompt measured.
+`frontier` is the default, `highest` what it was before it drew in proportion; `with-entropies`, `drawn`,
+`half` and `exponent-1` are tried on the tuning pools; `told` knows the pass rates that 16 rollouts of each
+prompt measured.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),

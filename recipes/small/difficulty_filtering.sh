@@ -5,6 +5,9 @@
 #
 #     recipes/small/difficulty_filtering.sh OUT
 #
+# Eight rollouts measure pass rates in eighths, so the band is 0.1 to 0.9; the paper's rows "scheduled" by another model are
+# left out.
+#
 # At paper size: 1,107 worked answers, 16 prompts of 16 rollouts a step, the band (0.3, 0.7) or (0.2, 0.8), and
 # the suites AIME24, AMC23, MATH-500, Minerva and OlympiadBench.
 set -euo pipefail

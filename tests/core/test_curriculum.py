@@ -5,7 +5,19 @@ import dataclasses
 import numpy as np
 import pytest
 
-from curro import Choice, ConfigError, Curriculum, ExhaustedError, Reason, RewardError, Selection, TicketError
+from curro import (
+    Allocation,
+    CheckpointError,
+    Choice,
+    ConfigError,
+    Curriculum,
+    ExhaustedError,
+    Reason,
+    RewardError,
+    Selection,
+    TicketError,
+)
+from curro.core.identity import DatasetRows
 from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.methods.selection.uniform import Uniform
 
@@ -86,7 +98,7 @@ def test_a_selection_that_trains_the_policy_says_so():
 
 def test_nothing_to_observe_is_no_error():
     curriculum = Curriculum("prioritized-replay", 5)
-    assert len(curriculum.observe([], np.empty((0, 4))).prompts) == 0
+    assert len(curriculum.observe([], np.empty((0, 4))).admitted) == 0
     curriculum.drop([])
     assert len(curriculum.select(5, step=0)) == 5
 
@@ -364,3 +376,43 @@ def test_prompts_that_are_none(prompts, words):
 def test_a_seed_that_is_none(seed):
     with pytest.raises(ConfigError, match="seed"):
         Curriculum("uniform", 4, seed=seed)
+
+
+@pytest.mark.parametrize(("leaves_out", "admitted"), [("credit", [True, True]), ("groups", [False, True])])
+def test_a_group_that_the_selection_leaves_out_moves_no_weight(leaves_out, admitted):
+    selection = Chooses(Choice.of([0, 1], Reason.UNIFORM))
+    selection.leaves_out, selection.without_update = leaves_out, lambda groups: np.array([True, False])
+    curriculum = Curriculum(selection, 2)
+    verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[1, 0], [1, 0]])
+    assert verdict.advantages.tolist() == [[0, 0], [0.5, -0.5]]
+    assert verdict.credited.tolist() == [[False, False], [True, True]]
+    assert verdict.admitted.tolist() == admitted
+
+
+def test_admitted_groups_are_counted():
+    curriculum = Curriculum("uniform", 3, admission="band:0,1")
+    curriculum.observe(curriculum.select(3, step=0).tickets, [[1, 0], [1, 1], [0, 1]])
+    assert curriculum.admitted == 2
+
+
+def test_a_prompt_without_rollouts_is_not_drawn_and_free_again():
+    class Uneven(Allocation):
+        def __call__(self, prompts, budget, step):
+            return np.array([2, 0, 2])
+
+    selection, released = Chooses(Choice.of([4, 0, 2], Reason.UNIFORM)), []
+    selection.release = lambda prompts: released.extend(prompts.tolist())
+    curriculum = Curriculum(selection, 5, allocation=Uneven())
+    draw = curriculum.select(3, step=0, rollouts=4)
+    assert (draw.prompts.tolist(), draw.rollouts.tolist(), released) == ([4, 2], [2, 2], [0])
+    assert curriculum.free == 3
+
+
+def test_what_was_saved_before_a_curriculum_met_its_rows_is_loaded_after(tmp_path):
+    Curriculum("uniform", 2).save(tmp_path / "saved")
+    curriculum = Curriculum("uniform", 2)
+    curriculum.check_rows(DatasetRows([{"prompt": "a"}, {"prompt": "b"}]))
+    curriculum.load(tmp_path / "saved")
+    other = Curriculum("uniform", [{"prompt": "a"}, {"prompt": "b"}])
+    with pytest.raises(CheckpointError, match="another data set"):
+        other.load(tmp_path / "saved")

@@ -116,7 +116,6 @@ class Port(RuleBasedStateMachine):
             rewards = np.where(rng.random(rewards.shape) < 0.4, rewards, np.nan)
         verdict, same = self.both(lambda curriculum: curriculum.observe(tickets, rewards))
         np.testing.assert_equal(asdict(verdict), asdict(same))
-        assert verdict.prompts.tolist() == [self.in_flight[ticket] for ticket in tickets]
         some = np.isfinite(rewards).any(axis=1)
         lost = [ticket for ticket, fine in zip(tickets, some, strict=True) if not fine]
         assert not verdict.admitted[~some].any()

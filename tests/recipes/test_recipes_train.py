@@ -115,6 +115,16 @@ def test_a_recipe_trains_with_its_weights_split(name, tmp_path, tiny_model):
     assert max(line.get("judge/judgments", 0) for line in lines) > 0 or not name.startswith("metis")
 
 
+def test_the_reference_model_is_reset_at_each_iteration(tmp_path, tiny_model):
+    """Line 12 of algorithm 1 of difficulty filtering, by the options that its header proposes."""
+    (path,) = [path for path in PAPER if path.stem == "difficulty_filtering"]
+    options = dict(re.findall(r"--(beta|sync_ref_model|ref_model\w+) (\S*\w)", path.read_text()))
+    assert len(options) == 4
+    model = tiny_model(path)
+    with prepared_folder(path, tmp_path):
+        assert train(path, model, "own", **options).share > 0.5
+
+
 def test_weights_in_bfloat16_would_not_train(tmp_path, tiny_model):
     (path,) = [path for path in PAPER if path.stem == "prioritized_replay_guru"]
     model = tiny_model(path)

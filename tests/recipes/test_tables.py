@@ -55,4 +55,4 @@ def test_a_table_computes_what_a_step_takes():
     assert tables.prompts_rolled_out(recipe) == 16 * 16 * 8 // 8 == 256
     assert tables.prompts_updated(recipe) == 16 * 4 * 8 // 8 == 64
     assert tables.shown({"a": {"b": [1, 2]}}, "a.b") == "`1, 2`"
-    assert tables.shown({"a": {}}, "a.b") == "the host's default"
+    assert tables.shown({"a": {}}, "a.b") == "default"

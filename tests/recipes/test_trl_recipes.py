@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 import sys
@@ -9,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from tests.recipes.harness import SMALL
+from tests.recipes.harness import COMMAND, SMALL
 from torch.testing import assert_close
-from trl import ModelConfig, SFTConfig, TrlParser
+from trl import GRPOConfig, ModelConfig, SFTConfig, TrlParser
 from trl.scripts.utils import DatasetMixtureConfig, ScriptArguments
 
 from curro import Curriculum
@@ -162,6 +163,17 @@ def test_what_metis_shows_of_a_programming_problem():
         assert statements.prose(prose) == prose
         for heading in ("Notes", "**Input**", "-----Output-----", "Sample Input 1", "Constraints: n < 10"):
             assert statements.prose(f"{prose}\n\n{heading}\n1 2") == prose
+
+
+@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
+def test_every_option_that_a_header_proposes_is_one(path):
+    """Other rows of the paper's tables: `--loss_type grpo` behind the launch command."""
+    header = COMMAND.sub("", path.read_text().partition("\n\n")[0])
+    words = re.findall(r"--([a-z_]+) (?!recipes/)([\w./-]*\w)", header)
+    kinds = (recipes_train.CurriculumArguments, GRPOConfig, ModelConfig)
+    assert words
+    assert {name for name, _ in words} <= {field.name for kind in kinds for field in dataclasses.fields(kind)}
+    parsed(path, *ON_CPU, *(part for name, value in words for part in (f"--{name}", value)))
 
 
 def test_the_commands_of_the_recipes_name_suites_that_there_are():

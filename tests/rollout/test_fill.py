@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import curro
 from curro.core.bases import Reason
-from curro.core.errors import ConfigError, FillError
+from curro.core.errors import ConfigError, ExhaustedError, FillError
 from curro.core.verdicts import Draw
-from curro.rollout.fill import Fill, InFlight, select_unseen
+from curro.rollout.fill import Fill, InFlight, RejectedGroups, select_unseen
 from curro.rollout.fill_settings import FillSettings
 
 
@@ -359,3 +359,59 @@ def test_a_batch_has_a_prompt_once_though_its_estimate_was_rejected_too():
     fill.give_out(draw_of([3], 2))
     fill.reject(2, "group of 3", informativeness=0.2, reward=0.5)
     assert fill.take() == ["group of 3", "estimate of 4"]
+
+
+def test_no_more_rejected_groups_are_kept_than_the_batch_lacks():
+    rejected = RejectedGroups(weigh=len)
+    for ticket, group in enumerate(["aa", "bb", "cc"]):
+        rejected.add(ticket, ticket, group, informativeness=0.1 * ticket, missing=4)
+    assert rejected.best() == ["cc", "bb"]
+
+
+def test_a_batch_that_has_more_than_it_needs_lacks_nothing():
+    fill = fill_of()
+    fill.begin(1, 0)
+    fill.give_out(draw_of([0, 1], 0))
+    fill.admit(0, "a")
+    fill.admit(1, "b")
+    assert fill.missing == 0
+
+
+class Script:
+    """A port that gives these draws, and then none."""
+
+    def __init__(self, *draws):
+        self.draws, self.budgets, self.dropped = list(draws), [], []
+
+    def select(self, n, *, step, rollouts=None):
+        self.budgets.append(rollouts)
+        if not self.draws:
+            raise ExhaustedError("none is free")
+        return self.draws.pop(0)
+
+    def drop(self, tickets):
+        self.dropped += tickets
+
+
+def test_what_replaces_a_prompt_that_came_again_has_its_rollouts():
+    """Prompt 0, which the batch has had, would get 5 of 8 rollouts: another prompt gets those 5."""
+    fill = fill_of()
+    fill.begin(3, 0)
+    fill.give_out(draw_of([0], 0))
+    port = Script(
+        replace(draw_of([0, 1], 1), rollouts=np.array([5, 3])),
+        replace(draw_of([2], 3), rollouts=np.array([5])),
+    )
+    draw = select_unseen(port, fill, 2, step=0, rollouts=8)
+    assert (port.budgets, draw.prompts.tolist(), draw.rollouts.tolist()) == ([8, 5], [1, 2], [3, 5])
+
+
+def test_a_draw_that_breaks_off_gives_back_what_it_has():
+    """Prompt 0 came again and is held, prompt 1 is given back, and nothing is in flight."""
+    fill = fill_of()
+    fill.begin(3, 0)
+    fill.give_out(draw_of([0], 0))
+    port = Script(draw_of([0, 1], 1))
+    with pytest.raises(ExhaustedError):
+        select_unseen(port, fill, 2, step=0)
+    assert (port.dropped, fill.held, list(fill.in_flight), fill.reason) == ([2], [1], [0], "prompts")

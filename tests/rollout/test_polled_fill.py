@@ -16,9 +16,9 @@ from curro.rollout.polled_fill import PolledFill
 def test_a_resumed_run_knows_the_groups_in_the_queue():
     curriculum = curro.Curriculum("uniform", 8, seed=0)
     draw = curriculum.select(4, step=3)
-    verdict = curriculum.observe(draw.tickets[:2], np.eye(2))
+    curriculum.observe(draw.tickets[:2], np.eye(2))
     fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
-    observed = dict(zip(draw.tickets[:2].tolist(), verdict.prompts.tolist(), strict=True))
+    observed = dict(zip(draw.tickets[:2].tolist(), draw.prompts[:2].tolist(), strict=True))
     fill.restore(curriculum.state_dict()["ledger"], observed)
     fill.begin(4, 4, draw.tickets.tolist())
     assert fill.fill.missing == 2

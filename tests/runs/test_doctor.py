@@ -179,10 +179,13 @@ def test_methods_that_remember_find_more_where_prompts_come_back_as_they_were(tm
     ("name", "content"),
     [("log.jsonl", "nonsense"), ("log.json", "[1]"), ("log.json", "{}"), ("log.csv", "a,b\n1,2\n"),
      ("log.jsonl", ""),
-     ("log.parquet", "x"), ("log.txt", "x"), ("log.jsonl", '{"prompt": "a", "answer": "b"}\n')],
+     ("log.parquet", "x"), ("log.txt", "x"), ("log.jsonl", '{"prompt": "a", "answer": "b"}\n'),
+     ("log.jsonl", '{"prompt": "a", "reward": 1, "tokens": [[]]}\n'), ("log.csv", "prompt,reward\na,x\n"),
+     ("log.jsonl", '{"prompt": "a", "rewards": []}\n'), ("log.jsonl", '{"prompt": "\xff", "reward": 1}\n'),
+     ("log.json", '[{"prompt": "a", "reward": 1, "step": %s}]' % ("9" * 30))],
 )  # fmt: skip
 def test_what_is_no_log_is_refused(tmp_path, name, content):
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_bytes(content.encode("latin-1"))
     with pytest.raises(ConfigError, match="log"):
         read_log(tmp_path / name)
 

@@ -34,7 +34,7 @@ def one_step(folder, keep=KeepRollouts(), rewards=((1.0, 0.0, math.nan), (0.0, 0
     completions = [
         [Completion(f"{prompt}{HOSTILE}{j}", 10 + j, j == 2) for j in range(3)] for prompt in draw.prompts
     ]
-    writer.groups(1, draw.tickets, rewards_PG, verdict, np.array([3, 3]), completions)
+    writer.groups(1, draw.tickets, draw.prompts, rewards_PG, verdict, np.array([3, 3]), completions)
     writer.step(1, curriculum.metrics())
     return writer, curriculum
 

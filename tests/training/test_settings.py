@@ -28,6 +28,9 @@ from curro.training.settings import MAX_SEED, TrainSettings, known_settings, rea
         ("seed", MAX_SEED + 1),
         ("eval_every", -1),
         ("save_every", 0),
+        ("threads", 1025),
+        ("num_iterations", 10**19),
+        ("learning_rate", 10**19),
     ],
 )
 def test_a_wrong_value_is_named(name, value):

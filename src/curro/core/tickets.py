@@ -107,6 +107,10 @@ class TicketLedger:
             raise TicketError("a ticket stands twice in one call: settle each ticket once")
         return rows
 
+    def prompts_of(self, tickets: ArrayLike) -> np.ndarray:
+        """The prompts of open tickets; errors as of `find`."""
+        return self.prompts[self.find(tickets)]
+
     def settle(self, rows: np.ndarray, *, observed: bool) -> None:
         """Close the tickets at `rows`."""
         in_flight = self.table["in_flight"]

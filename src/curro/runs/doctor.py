@@ -141,12 +141,19 @@ def read_log(path: Path) -> Rollouts | Curves:
             not tables or ADVANTAGE not in names or not table.select(names).equals(tables[-1].select(names))
         )
         tables += [table] if is_new else []
-    table = pa.concat_tables(tables, promote_options="permissive")
-    if not table.num_rows:
-        raise ConfigError(f"{path} is empty")
-    if _first(table, PROMPT) and _reward_columns(table):
-        return _rollouts(table)
-    return _curves(table, path)
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+        if not table.num_rows:
+            raise ConfigError(f"{path} is empty")
+        if not (_first(table, PROMPT) and _reward_columns(table)):
+            return _curves(table, path)
+        log = _rollouts(table)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        words = printable(str(error))[:200]
+        raise ConfigError(f"{path} has a column of another type than a log's: {words}") from error
+    if np.isnan(log.reward).all():
+        raise ConfigError(f"{path} has no reward that is a number")
+    return log
 
 
 def _files(path: Path) -> list[Path]:
@@ -175,14 +182,18 @@ def _table(file: Path) -> pa.Table:
 
     try:
         if file.suffix == ".parquet":
-            return pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
-        if file.suffix == ".csv":
-            return pyarrow.csv.read_csv(file)
-        if file.suffix == ".jsonl":
+            table = pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+        elif file.suffix == ".csv":
+            table = pyarrow.csv.read_csv(file)
+        elif file.suffix == ".jsonl":
             options = pyarrow.json.ReadOptions(block_size=1 << 26)
-            return pyarrow.json.read_json(file, read_options=options)
-        return _table_of_json(json.loads(file.read_bytes()))
-    except (pa.ArrowException, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+            table = pyarrow.json.read_json(file, read_options=options)
+        else:
+            table = _table_of_json(json.loads(file.read_bytes()))
+        table.validate(full=True)  # or texts that are no UTF-8 would be found when they are asked for
+        return table
+    except (pa.ArrowException, OSError, ArithmeticError, LookupError, ValueError, RecursionError, TypeError,
+            AttributeError) as error:  # fmt: skip
         raise ConfigError(
             f"{file} cannot be read as a log: name a .parquet, .jsonl, .json or .csv file "
             f"({printable(str(error))[:200]})"

@@ -192,6 +192,7 @@ class RunWriter:
         self,
         step: int,
         tickets: Sequence[int] | np.ndarray,
+        prompts: Sequence[int] | np.ndarray,
         rewards_PG: np.ndarray,
         verdict: Verdict,
         sizes_P: np.ndarray,
@@ -201,15 +202,15 @@ class RunWriter:
 
         Args:
             step: the training step that they are for, from 1.
-            tickets: of the groups, which `drawn` has noted.
+            tickets, prompts: of the groups, which `drawn` has noted.
             rewards_PG: NaN where a rollout was not scored; rows of smaller groups end in NaN.
             sizes_P: how many rollouts were generated of each, scored or not.
             completions: of each group, in the order of its rewards; empty where the host does not know them.
         """
         self._begin_after(step - 1)
         reasons_P = [self._reasons.pop(int(ticket), int(Reason.PRIORITY)) for ticket in tickets]
-        table, prompts = self.table, verdict.prompts.tolist()
-        predicted = {name: table[name][verdict.prompts] for name in PREDICTED if name in table.columns}
+        table, prompts = self.table, [int(prompt) for prompt in prompts]
+        predicted = {name: table[name][prompts] for name in PREDICTED if name in table.columns}
         lines = []
         for i, prompt in enumerate(prompts):
             group = completions[i] if completions else ()

@@ -10,6 +10,9 @@ from typing import Any, get_args
 
 from curro.core.errors import ConfigError
 
+MAX_SEED = 2**32 - 1
+"""The largest seed that NumPy accepts."""
+
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -41,7 +44,9 @@ class SettingSpec:
             return
         kind = plain_type(annotation)
         if kind in _WORDS and not _is(value, kind):
-            raise ConfigError(f"{name} must be {_WORDS[kind]}, not {value!r}")
+            raise ConfigError(f"{name} must be {_WORDS[kind]}, not {value!r:.100}")
+        if kind in (int, float) and isinstance(value, int) and abs(value) > MAX_SEED:
+            raise ConfigError(f"{name} must be {MAX_SEED} at most, not {value!r:.20}")
         if self.choices and value not in self.choices:
             raise ConfigError(f"{name} must be one of {', '.join(self.choices)}, not {value!r}")
         if self.above is not None and not self.above < value < math.inf:

@@ -16,7 +16,7 @@ from curro.data.raw import lab_family
 from curro.reward.sandbox.confinement import SANDBOX
 from curro.reward.workers.pool import WorkerLimits
 from curro.runs.folder import RunFolder
-from curro.training.declared import SettingSpec, reward_range_of, setting
+from curro.training.declared import MAX_SEED, SettingSpec, reward_range_of, setting
 
 DEFAULTS: dict[str, Any] = {
     "prompts_per_step": 16,
@@ -50,9 +50,6 @@ LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vesp
 
 TRL_WHEN_SHORT = ("top-up", "error")
 """What a fill may do when a batch stays short in TRL, whose batches have one size."""
-
-MAX_SEED = 2**32 - 1
-"""The largest seed that NumPy accepts."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +137,7 @@ class TrainSettings:
         1,
         "How many CPU threads to use. Two runs side by side are fastest with one thread each.",
         least=1,
+        most=1024,
         panel="Model",
     )
     curriculum: str = setting(

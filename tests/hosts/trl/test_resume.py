@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from safetensors.torch import load_file
 from tests.hosts.trl.setup import resumed_and_whole, trainer
 
 import curro
+from curro.hosts.trl import checkpoint as checkpoints
 
 
 @pytest.mark.parametrize(
@@ -74,3 +78,18 @@ def test_a_state_that_trl_did_not_write_is_refused(tmp_path):
     (tmp_path / "checkpoint-1" / "trainer_state.json").write_text('{"global_step": 1, "log_history": []}')
     with pytest.raises(curro.CheckpointError, match="train_batch_size"):
         trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("best_model_checkpoint", {"a": 1}), ("total_flos", "x"), ("best_metric", "x"), ("epoch", None)],
+)
+def test_a_state_with_a_field_of_another_type_is_refused(tmp_path, name, value):
+    log = Path(__file__).parents[2] / "runs" / "logs" / "trl" / "trainer_state.json"
+    written, path = json.loads(log.read_text()), tmp_path / "checkpoint-60" / "trainer_state.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(written))
+    checkpoints.check_state(path.parent)
+    path.write_text(json.dumps(written | {name: value}))
+    with pytest.raises(curro.CheckpointError, match=f"{name} in trainer_state"):
+        checkpoints.check_state(path.parent)

@@ -5,7 +5,7 @@ import pytest
 
 from curro import ConfigError, Curriculum
 from curro.methods.prediction.frontier import BetaPosterior
-from curro.methods.prediction.posterior import HALF_LIVES
+from curro.methods.prediction.posterior import HALF_LIVES, WIDE, move_prior
 from curro.methods.selection.predicted import Predicted
 from curro.methods.selection.prioritized_replay import FadedReplay
 
@@ -206,3 +206,26 @@ def test_other_rewards_are_fractions_of_a_success():
 def test_a_half_life_is_above_0(half_life):
     with pytest.raises(ConfigError, match="half_life is a number of training steps above 0"):
         BetaPosterior(half_life=half_life)
+
+
+def test_after_its_window_the_prior_forgets():
+    """The eleventh visit has a weight of a tenth where the window is ten visits: 0 + (1 - 0) / 10."""
+    columns = (np.array([value]) for value in (0.0, 2.0, 1.0, 0.0))
+    visits, centre, square, within = move_prior((10.0, 0.0, 0.0, 0.0), 2.0, 10.0, *columns)
+    assert (visits, centre, square, within) == pytest.approx((11, 0.1, 0.1, 0))
+
+
+def test_a_draw_is_scaled_by_how_much_of_its_range_the_rewards_vary():
+    """Rewards of 0.4 and 0.6 have the rate 1/2 and the variance 0.01, and not the 0.25 of 0 and 1."""
+    _, posterior = curriculum_of(1)
+    posterior.count[0], posterior.mean[0], posterior.variance[0] = 1e9, 0.5, 0.01
+    drawn, _ = posterior.draw(np.array([0]), 0, np.random.default_rng(0))
+    assert drawn[0] == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_concentration_of_prompts_that_are_nearly_alike():
+    """Of a variance of 1, prompts differ by 1 / (WIDE + 1/2): the concentration is WIDE - 1/2."""
+    _, posterior = curriculum_of(1)
+    posterior.prior_mean, posterior.prior_square = 0.0, 1.0
+    posterior.prior_within = 1 - 1 / (WIDE + 0.5)
+    assert posterior.prior[2] == pytest.approx(WIDE - 0.5, rel=1e-9)

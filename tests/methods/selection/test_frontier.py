@@ -95,7 +95,7 @@ def test_groups_count_as_trials_by_strength_and_recency(told, monkeypatch):
 
 def test_without_texts_it_is_the_posterior_of_own_outcomes():
     own = Curriculum("posterior:target=none,thompson=false", 60, seed=5)
-    frontier = Curriculum("frontier", 60, seed=5)
+    frontier = Curriculum("frontier:exponent=none", 60, seed=5)
     rates = np.random.default_rng(2).random(60)
     for step in range(20):
         draws = own.select(6, step=step), frontier.select(6, step=step)

@@ -70,6 +70,26 @@ def test_candidates_are_drawn_uniformly():
     np.testing.assert_allclose(seen / 400, np.arange(10) / 45, atol=0.06)
 
 
+def test_an_exponent_draws_in_proportion_to_a_power_of_what_is_predicted():
+    seen = np.zeros(4)
+    for seed in range(2000):
+        curriculum = curriculum_of(4, candidates=4, exponent=2, seed=seed)
+        seen[curriculum.select(1, step=0).prompts] += 1
+    # squares of 0, 1, 2 and 3 quarters
+    np.testing.assert_allclose(seen / 2000, np.array([0, 1, 4, 9]) / 14, atol=0.04)
+
+
+def test_draws_in_proportion_do_not_repeat_a_prompt():
+    draw = curriculum_of(4, candidates=4, exponent=2).select(4, step=0)
+    assert sorted(draw.prompts.tolist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("options", [{"exponent": -1}, {"exponent": 2, "target": 0.5}])
+def test_an_exponent_is_not_negative_and_has_no_target_beside_it(options):
+    with pytest.raises(ConfigError, match="exponent"):
+        curriculum_of(4, **options)
+
+
 def test_ties_are_broken_at_random():
     first = {int(curriculum_of(6, "Variances", seed=s).select(1, step=0).prompts[0]) for s in range(60)}
     assert first == set(range(6))

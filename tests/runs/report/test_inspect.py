@@ -76,7 +76,7 @@ def written(tmp_path):
     writer.drawn(draw)
     rewards_PG = np.array([[0.0, 1.0], [0.0, 1.0]])
     verdict = curriculum.observe(draw.tickets, rewards_PG)
-    writer.groups(1, draw.tickets, rewards_PG, verdict, np.array([2, 2]))
+    writer.groups(1, draw.tickets, draw.prompts, rewards_PG, verdict, np.array([2, 2]))
     writer.step(1, {})
     writer.folder.write_table(curriculum.table)
     return writer.folder, curriculum.table

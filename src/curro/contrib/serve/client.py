@@ -23,15 +23,12 @@ from curro.core.verdicts import Credited, Draw, Verdict
 
 JSON = "application/json"
 
-FRAME = "application/vnd.curro.frame"
-"""The content type that clients of version 0.2 send, which is refused."""
-
 KEY = "Idempotency-Key"
 """The header that is the same when a question is asked again, so that it is answered once."""
 
 _DTYPES = {
     "prompts": np.int64, "tickets": np.int64, "reasons": np.uint8, "rollouts": np.int64,
-    "admitted": np.bool_, "kept": np.bool_, "credited": np.bool_,
+    "admitted": np.bool_, "credited": np.bool_,
 }  # fmt: skip
 """The types of a draw's and a verdict's arrays; the others are float64, with NaN for null."""
 
@@ -93,7 +90,7 @@ class ServedCurriculum:
         shape = feedback.rewards.shape
         return Verdict(
             **{
-                name: values.reshape(shape) if name in ("advantages", "kept", "credited") else values
+                name: values.reshape(shape) if name in ("advantages", "credited") else values
                 for name, values in verdict.items()
             }
         )
@@ -102,7 +99,7 @@ class ServedCurriculum:
         """`Curriculum.drop`."""
         self._post("drop", {"tickets": np.asarray(tickets).tolist()})
 
-    def credit(self, groups: Credited) -> np.ndarray:
+    def credit(self, groups: Verdict | Credited) -> np.ndarray:
         """`Curriculum.credit`, of groups of one size."""
         fields = {"advantages": groups.advantages.tolist(), "weights": groups.weights.tolist()}
         return np.array(self._post("credit", fields)["credit"], np.float64).reshape(groups.advantages.shape)

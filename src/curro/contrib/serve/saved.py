@@ -142,12 +142,13 @@ class SavedCurriculum:
         named: Mapping[str, ArrayLike] | None,
         sizes: np.ndarray | None,
     ) -> Verdict:
+        prompts = self.curriculum.ledger.prompts_of(tickets)
         verdict = self.curriculum.observe(tickets, rewards, named=named)
         if self._writer is not None and len(tickets):
             rewards_PG = np.asarray(rewards, np.float64)
             sizes_P = self._sizes(tickets, rewards_PG) if sizes is None else sizes
             try:
-                self._writer.groups(self.step, tickets, rewards_PG, verdict, sizes_P)
+                self._writer.groups(self.step, tickets, prompts, rewards_PG, verdict, sizes_P)
             except (OSError, CurroError) as error:  # the groups are observed, and their verdict must arrive
                 warnings.warn(f"the run folder gets no further lines: {error}", UserWarning, stacklevel=2)
                 self._writer = None
@@ -239,5 +240,5 @@ def _spread(verdict: Verdict, rows: Sequence[int] | np.ndarray, shape: tuple[int
         whole[rows] = values
         spread[name] = whole
     others = np.setdiff1d(np.arange(shape[0]), rows)
-    spread["prompts"][others], spread["mean"][others] = -1, np.nan
+    spread["mean"][others] = np.nan
     return Verdict(**spread)

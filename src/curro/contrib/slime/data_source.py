@@ -304,7 +304,8 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         self.verdicts[ticket] = verdict
         if self.writer is not None:
             sizes, texts = np.array([len(rewards_G)]), [completions_of(group)]
-            self.writer.groups(self.step + 1, [ticket], feedback.rewards, verdict, sizes, texts)
+            prompts = [self.fill.fill.prompts_given_out[ticket]]
+            self.writer.groups(self.step + 1, [ticket], prompts, feedback.rewards, verdict, sizes, texts)
         self.fill.observed(feedback, verdict)
         return verdict
 

@@ -120,9 +120,9 @@ class BatchSlots:
         verdict = self.curriculum.observe(**feedback.arguments())
         self.fill.settle(feedback, verdict, [assigned.ticket])
         if self.writer is not None:
-            size = np.array([len(rewards)])
+            ticket, prompt, size = [assigned.ticket], [assigned.prompt], np.array([len(rewards)])
             self.writer.groups(
-                self.fill.step + 1, [assigned.ticket], rewards[None], verdict, size, [completions]
+                self.fill.step + 1, ticket, prompt, rewards[None], verdict, size, [completions]
             )
         if not self.curriculum.ledger.observed:
             try:

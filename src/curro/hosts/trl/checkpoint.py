@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -108,7 +109,12 @@ def check_state(checkpoint: Path) -> None:
     with reading(checkpoint):
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
         numbers = ("max_steps", "save_steps", "eval_steps", "logging_steps", "train_batch_size", "epoch")
-        kinds = {**dict.fromkeys(numbers, int | float), "global_step": int, "log_history": list}
+        counts = ("total_flos", "num_input_tokens_seen", "num_train_epochs")
+        kinds: dict[str, Any] = {
+            **dict.fromkeys((*numbers, *counts), int | float), "global_step": int, "log_history": list,
+            "stateful_callbacks": dict, "best_metric": int | float | None, "best_global_step": int | None,
+            "best_model_checkpoint": str | None,
+        }  # fmt: skip
         for name, kind in kinds.items():
             value = getattr(state, name)
             if isinstance(value, bool) or not isinstance(value, kind):

@@ -80,6 +80,7 @@ class GroupRecord:
     def write_to(self, writer: RunWriter) -> None:
         """Write the groups into a run's folder under the step that trains on them."""
         writer.drawn(self.draw)
+        draw, sizes = self.draw, self.sizes
         writer.groups(
-            self.step + 1, self.draw.tickets, self.rewards, self.verdict, self.sizes, self.completions
+            self.step + 1, draw.tickets, draw.prompts, self.rewards, self.verdict, sizes, self.completions
         )

@@ -325,11 +325,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             is_flat = self.curriculum.table.is_flat(feedback.variances)
             for name, value in self._describe_rewards(self._rewards, is_flat).items():
                 self._metrics["train"][name][-1:] = [value]
-        latest = self._logs["advantages"]
-        logged = self._credit(output, [verdict], draw.rollouts, [*latest])
-        for _ in range(min(len(logged), len(latest))):
-            latest.pop()
-        latest.extend(logged)
+        latest = self._logs["advantages"]  # of one generation: what comes takes the place of as many
+        latest.extend(self._credit(output, [verdict], draw.rollouts, [*latest]))
         return output
 
     def _roll_out(self, draw: Draw) -> dict[str, Any]:

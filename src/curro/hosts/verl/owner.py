@@ -117,9 +117,11 @@ class CurriculumOwner:
 
     def observe(self, feedback: Feedback, completions: Sequence[Mapping[int, Completion]]) -> Verdict:
         """`Curriculum.observe`, and lines of the groups, with completions by session, in the run folder."""
+        prompts = self.curriculum.ledger.prompts_of(feedback.tickets)
         verdict = self.curriculum.observe(**feedback.arguments())
-        rewards, sizes, texts = recorded_groups(feedback.rewards, completions)
-        self.writer.groups(self.curriculum.step + 1, feedback.tickets, rewards, verdict, sizes, texts)
+        recorded, step = recorded_groups(feedback.rewards, completions), self.curriculum.step + 1
+        rewards, sizes, texts = recorded
+        self.writer.groups(step, feedback.tickets, prompts, rewards, verdict, sizes, texts)
         return verdict
 
     def drop(self, tickets: Sequence[int]) -> None:

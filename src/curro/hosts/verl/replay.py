@@ -294,8 +294,8 @@ class ReportingBuffer(Host):
             self._tag_credit(names, verdict)
             self._replace_missing_rewards(feedback, outcomes)
             self.fill.observed(feedback, verdict, filtered={ticket_of(uid) for uid in flat})
-            for uid, prompt in zip(names, verdict.prompts.tolist(), strict=True):
-                tags[uid][PROMPT] = prompt
+            for uid in names:
+                tags[uid][PROMPT] = self.fill.fill.prompts_given_out[ticket_of(uid)]
         if ended:
             # in the queue, because a checkpoint of it has to say which tickets are settled
             tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))

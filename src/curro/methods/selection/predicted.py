@@ -1,7 +1,8 @@
 """Selection by prediction: choose the most promising of many random candidates.
 
 `Predicted` is the one selection for every predictor: it draws m B random candidates for a batch of B prompts,
-asks the predictor about them, and takes the best B. The methods `frontier`, `posterior`, `pcl` and `metis`
+asks the predictor about them, and takes the best B, or draws B in proportion to a power of the prediction.
+The methods `frontier`, `posterior`, `pcl` and `metis`
 are functions below it, which give it their predictor and its options.
 """
 
@@ -22,7 +23,7 @@ from curro.methods.selection.exploration import AdaptiveExploration
 
 
 class Predicted(Selection):
-    """The top B of m B candidates by predicted informativeness, or nearest to a target success rate.
+    """B of m B candidates by predicted informativeness, or nearest to a target success rate.
 
     "METIS", section 4 and equation 7: candidates are drawn uniformly from the prompts that are free; ties of
     the prediction are broken at random. Where fewer than m B are free, all of them are candidates.
@@ -38,6 +39,8 @@ class Predicted(Selection):
         target: a success rate in (0, 1): the B nearest to it are chosen. None: the highest informativeness.
         exploration: the share of the batch that is drawn uniformly, in [0, 1]; None: `AdaptiveExploration`
             finds it.
+        exponent: candidates are drawn with probabilities in proportion to informativeness^exponent, without
+            replacement, from 0, which is uniform; None: the highest are taken.
     """
 
     def __init__(
@@ -47,14 +50,20 @@ class Predicted(Selection):
         candidates: int = 4,
         target: float | None = None,
         exploration: float | None = None,
+        exponent: float | None = None,
     ) -> None:
         if candidates < 1:
             raise ConfigError(f"candidates is a number from 1, not {candidates}")
+        if exponent is not None and not 0 <= exponent <= 100:
+            raise ConfigError(f"exponent is in [0, 100], not {exponent}")
+        if exponent is not None and target is not None:
+            raise ConfigError("exponent weighs informativeness: leave `target` out")
         if target is not None and not 0 < target < 1:
             raise ConfigError(f"target is in (0, 1), not {target}")
         if exploration is not None and not 0 <= exploration <= 1:
             raise ConfigError(f"exploration is in [0, 1], not {exploration}")
         self.candidates, self.target, self.exploration = candidates, target, exploration
+        self.exponent = exponent
         spec = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
         self.predictor_name = str(spec["name"]) if isinstance(spec, Mapping) else type(predictor).__name__
         self.predictor: Predictor = registry.build("predictor", predictor)
@@ -103,6 +112,10 @@ class Predicted(Selection):
             self._share = self.exploration
         uniform = int(self.rng.binomial(n, self._share)) if self._share else 0
         # the candidates are in random order, so the first ones are a uniform sample of the free prompts
+        if self.exponent is not None:
+            # the highest of log(v^exponent) plus Gumbel noise are a draw in proportion, without replacement
+            log_weights = self.exponent * np.log(np.maximum(score, 1e-12))
+            score = log_weights + self.rng.gumbel(size=len(score))
         best = uniform + _highest(score[uniform:], n - uniform)
         chosen = np.concatenate([np.arange(uniform), best])
         prompts = candidates[chosen]
@@ -192,15 +205,18 @@ def frontier(
     features: str = "text",
     known: str | None = None,
     exploration: float | None = None,
+    exponent: float | None = 2.0,
 ) -> Predicted:
-    """Choose the candidates of highest p(1-p), predicted from outcomes and texts.
+    """Draw B of 8 B candidates in proportion to the square of p(1-p), predicted from outcomes and texts.
 
     Source: curro's own.
 
-    This is `Predicted` with the predictor "frontier", which takes B of 8 B candidates.
+    This is `Predicted` with the predictor "frontier". The highest p(1-p) alone would all come from the
+    families that the policy has half learnt: families that it solves one time in seven, where a group
+    changes more, would wait until the others are solved.
 
     Args:
-        candidates, exploration: of `Predicted`.
+        candidates, exploration, exponent: of `Predicted`.
         thompson, half_life, prior_rollouts, features, known: of the predictor `Frontier`.
     """
     predictor = {
@@ -211,7 +227,7 @@ def frontier(
         "features": features,
         "known": known,
     }
-    return Predicted(predictor=predictor, candidates=candidates, exploration=exploration)
+    return Predicted(predictor=predictor, candidates=candidates, exploration=exploration, exponent=exponent)
 
 
 def posterior(

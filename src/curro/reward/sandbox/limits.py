@@ -50,4 +50,5 @@ class Limits:
             "RLIMIT_CORE": 0,
             "RLIMIT_MEMLOCK": 0,
             "RLIMIT_MSGQUEUE": 0,
+            "RLIMIT_SIGPENDING": 1024,  # signals that wait, and timers: the kernel's memory
         }
