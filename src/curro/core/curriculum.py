@@ -470,7 +470,7 @@ class Curriculum:
         further = self.allocation.more(self._split_signal(groups)[1], budget)
         return checked_division(further, len(rows), budget, self.allocation, spends_all=False)
 
-    def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:
+    def credit(self, verdicts: Verdict | Credited | Sequence[Verdict | Credited]) -> np.ndarray:
         """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
 
         It is the advantages times the importance weights. Some methods relate these weights to the largest of
