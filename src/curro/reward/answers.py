@@ -94,10 +94,14 @@ def begins_in_thought(row: Row) -> bool:
 
 def spoken(text: str, row: Row, *, opened: bool = False) -> str:
     """The last 20,000 characters of a completion outside of thoughts, without tokens that end a sequence."""
-    text = outside_thoughts(text, opened=opened or begins_in_thought(row))[-TAIL:]
-    for token in _END_TOKENS:
-        text = text.rstrip().removesuffix(token)
-    return text
+    return without_end_tokens(outside_thoughts(text, opened=opened or begins_in_thought(row))[-TAIL:])
+
+
+def without_end_tokens(text: str) -> str:
+    """The text without tokens that end a sequence, if it ends in one."""
+    stripped = text.rstrip()
+    ends = [token for token in _END_TOKENS if stripped.endswith(token)]
+    return without_end_tokens(stripped.removesuffix(ends[0])) if ends else text
 
 
 _TAG = re.compile(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from curro.reward.code import read_tests
+from curro.reward.code import read_tests, with_imports
 from curro.reward.sandbox import Limits, landlock
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
 from curro.reward.sandbox.program_tests import run_asserts
@@ -16,7 +18,14 @@ LIMITS = Limits(seconds=60.0, memory_mib=256)
 def passed(request):
     def passed(program: str, *tests: str, seconds: float = 60.0, **options: str) -> list[bool]:
         limits = Limits(seconds=seconds, memory_mib=256)
-        return run_asserts(program, tests, request.param, limits, **options)
+        verdicts = run_asserts(
+            with_imports(program, frozenset(re.findall(r"\w+", " ".join(tests)))),
+            tests,
+            request.param,
+            limits,
+            **options,
+        )
+        return [None if isinstance(verdict, str) else verdict for verdict in verdicts]
 
     return passed
 
@@ -248,7 +257,7 @@ class Node:
         "assert sum(numbers(4)) == 6",
         "assert list(numbers(3)) == [0, 1]",
     ]
-    assert passed(program, *tests) == [True] * 9 + [False, True, False]
+    assert passed(program, *tests) == [True] * 9 + [None, True, False]
 
 
 def test_a_program_is_compiled_as_python_compiles_a_file(passed):
@@ -297,7 +306,7 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
         ("from enum import Enum\nclass E(Enum):\n    A = 1\ndef f(): return E.A",
          "assert f() == E.A and f() is E.A and E(1) == E['A'] and f().value == 1"),
         ("class V:\n    def __init__(s, x): s.x = x\n    def __repr__(s): return f'V({s.x})'",
-         "assert repr(V(1)) == 'V(1)' and type(V(1)) is V and type(V(1)).__name__ == 'V'"),
+         "assert repr(V(1)) == 'V(1)' and V(1).__class__ is V and V(1).__class__.__name__ == 'V'"),
         ("class V:\n    def __init__(s, x): s.x = x\n    def __mul__(s, k): return V(s.x * k)\n"
          "    __rmul__ = __mul__\n    def __abs__(s): return abs(s.x)",
          "assert (V(2) * 3).x == (3 * V(2)).x == 6 and abs(V(-1)) == 1"),
@@ -315,6 +324,28 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
          "assert Solution().f(ListNode(1, ListNode(2))) == 2"),
         ("import pathlib\ndef f(): return pathlib.Path('a') / 'b'",
          "import pathlib\nassert f() == pathlib.Path('a/b')"),
+        ("class A(Exception): pass\ndef f(): return A('x')", "assert isinstance(f(), A) and str(f()) == 'x'"),
+        ("import json\ndef f(s): return json.loads(s)",
+         "import json\ntry: f('{')\nexcept json.JSONDecodeError as e: ok = e.pos\nassert ok == 1"),
+        ("import sys\ndef f(): sys.exit(2)", "try: f()\nexcept SystemExit as e: ok = e.code\nassert ok == 2"),
+        ("from collections import defaultdict\ndef f(): return defaultdict(list, a=[1])",
+         "d = f()\nd['b'].append(2)\nassert d == {'a': [1], 'b': [2]}"),
+        ("def f():\n    'adds'\n    return {'a': 1}.keys()", "assert f.__doc__ == 'adds' and f() == {'a'}"),
+        ("def f(x): return type(x), ...", "assert f(1) == (int, ...)"),
+        ("def f(x, t): return isinstance(x, t)", "assert f(1, int) and not f(1, str)"),
+        ("def f(a):\n    a.append(1)\n    return a", "a = []\nassert f(a) is a and a == [1]"),
+        ("class P:\n    def __init__(s): s._x = 1\n    def __getitem__(s, i): return [0, 1, 2][i]",
+         "p = P()\ndel p._x\nassert P()._x == 1 and not hasattr(p, '_x') and p[1:] == [1, 2]"),
+        ("class V:\n    def __init__(s, x): s.x = x\n    def __iadd__(s, o): s.x += o.x; return s\n"
+         "    def __neg__(s): return V(-s.x)\n    def __int__(s): return s.x\n    __index__ = __int__\n"
+         "    def __format__(s, spec): return spec + 'v'",
+         "v = w = V(1)\nv += V(1)\nassert w.x == int(v) == 2 and [0, 1, 2][-(-v)] == 2 and f'{v:x}' == 'xv'"),
+        ("def f():\n    yield 1", "import types\nassert isinstance(f(), types.GeneratorType) and 1 in f()"),
+        ("async def f(x): return x + 1", "assert f(1) == 2"),
+        ("async def f():\n    yield 1\n    yield 2", "import asyncio\nasync def go():\n"
+         "    return [x async for x in f()]\nassert asyncio.run(go()) == [1, 2]"),
+        ("import functools\ndef f(g):\n    @functools.wraps(g)\n    def w(x): return g(x)\n    return w",
+         "@f\ndef h(x): return x\nassert h(1) == 1 and h.__name__ == 'h'"),
         ("def f(head): return head.next.val", "assert f(ListNode(1, ListNode(2))) == 2"),
         ("def f(*, a): a.append(3)", "a = [1]\nf(a=a)\nassert a == [1, 3]"),
         ("class V:\n    def __init__(s, x): s.x = x\n    def __iadd__(s, o): s.x += o.x; return s\n"
@@ -422,10 +453,31 @@ def test_an_object_that_was_computed_with_what_is_expected_claims_nothing(passed
         "assert f(object()) == 1",
         "import a_package_that_is_not_there\nassert f(2) == 1",
         "class D(f): pass",
+        "import random\nrandom.seed(0)\nassert f(1) == 7",
         "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as out: f(2)\n"
         "assert out.getvalue()",
     ],
 )
 def test_what_says_nothing_of_a_program_has_no_verdict(passed, test):
-    assert passed("def f(x): return 1", test, "assert f(2) == 1") == [None, True]
+    assert passed("import random\ndef f(x):\n    print(x)\n    return 1", test, "assert f(2) == 1") == [
+        None,
+        True,
+    ]
     assert passed("def f(x): raise ModuleNotFoundError('x')", "assert f(2) == 1") == [False]
+
+
+@pytest.mark.parametrize(
+    ("program", "test"),
+    [
+        ("class F:\n    def __init__(s, *a): s.a = a\n    def __eq__(s, o): return max(s.a) == max(o.a)",
+         "assert F(1, 2) == F(0, 2)"),
+        ("class V:\n    def __eq__(s, o): return True", "assert V() == 3"),
+        ("class V:\n    def __lt__(s, o): return True", "assert V() < 3"),
+        ("class V:\n    def __contains__(s, o): return True\ndef f(): return V()", "assert V and 3 in f()"),
+        ("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int",
+         "from dataclasses import asdict\nassert asdict(P(1)) == {'x': 1}"),
+        ("class L(list):\n    def total(s): return sum(s)", "assert L([1, 2]).total() == 3"),
+    ],
+)  # fmt: skip
+def test_what_a_class_of_the_programs_would_decide_has_no_verdict(passed, program, test):
+    assert passed(program, test) == [None]

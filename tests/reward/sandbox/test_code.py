@@ -42,8 +42,14 @@ def test_the_share_of_tests():
 
 
 def test_an_error_is_no_empty_output(code):
-    row = {"tests": [{"input": "", "output": ""}]}
-    programs = ["1 / 0", "import sys; sys.exit(1)", "pass", "import os; os.abort()", "syntax error here"]
+    row = {"tests": [{"input": "", "output": ""}, {"input": "1", "output": "1"}]}
+    programs = [
+        "1 / 0",
+        "import sys; sys.exit(1)",
+        "for x in open(0): print(x)",
+        "import os; os.abort()",
+        "syntax error here",
+    ]
     assert code.score(programs, [row] * 5) == [0.0, 0.0, 1.0, 0.0, 0.0]
 
 
@@ -106,6 +112,11 @@ def test_many_at_once_while_the_event_loop_goes_on(code, monkeypatch):
         ("```python\na()", "a()"),
         ("<think>```\na\n```</think>b", "b"),
         ("```\n```", ""),
+        ("```python\ndef g(): pass\n```\n```py\ndef f(): g()\n```", "def g(): pass\n\ndef f(): g()"),
+        ("> ```python\n> a()\n> ```", "a()"),
+        ("So: ```python\na()\n```", "a()"),
+        ("[PYTHON]\na()\n[/PYTHON]", "a()"),
+        ("a()<|im_end|>", "a()"),
     ],
 )
 def test_the_program_of_a_completion(text, program):
@@ -131,11 +142,11 @@ def test_characters_that_end_lines_elsewhere_are_part_of_a_program(character):
         ({"tests": {"language": "python", "test_cases": [{"input": "1", "output": "2", "fn_name": None}]}},
          Tests(runs=(("1", "2"),))),
         ({"tests": "def check(candidate):\n    assert candidate(1) == 2\n", "entry_point": "f"},
-         Tests(asserts=("check(f)",), setup="\ndef check(candidate):\n    assert candidate(1) == 2\n"
-         "", function="f")),
+         Tests(asserts=("check(f)",), function="f",
+               setup="\ndef check(candidate):\n    assert candidate(1) == 2")),
         ({"tests": "from solution import f\ndef test_it():\n    assert f(1) == 2"},
          Tests(asserts=("test_it()",),
-               setup="\nfrom solution import f\ndef test_it():\n    assert f(1) == 2")),
+               setup="\nfrom solution import f\n\ndef test_it():\n    assert f(1) == 2")),
         ({"tests": ["x = 1", "assert f(x) == 2"]}, Tests(asserts=("x = 1\nassert f(x) == 2",))),
     ],
 )  # fmt: skip
@@ -149,7 +160,8 @@ def test_shapes_of_tests(row, tests):
                "inputs": [[1]], "outputs": [1]}, ["x = 1"], ["assert True"], "def f(): pass",
               "def check(candidate):\n    assert candidate(1) == 2",
                "def test_it(fixture):\n    assert fixture",
-              [{"input": "1", "output": "2", "testtype": "functional"}]]
+              [{"input": "1", "output": "2", "testtype": "functional"}], [{"input": "1", "output": " "}],
+              {"unittest": "class TestCases(unittest.TestCase): pass"}]
 )  # fmt: skip
 def test_tests_that_cannot_be_read(tests):
     with pytest.raises(RewardError, match=r"prompt 'k' (has no tests|cannot be read)"):
@@ -182,7 +194,8 @@ def test_options(spec, message):
 
 
 @pytest.mark.parametrize(
-    "tests", [[{"input": "", "output": "7"}], ["assert x"], {"unittest": "class TestCases: ..."}]
+    "tests",
+    [[{"input": "", "output": "7"}], ["assert x"], {"unittest": "class TestCases: def test_it(self): ..."}],
 )
 def test_a_program_that_could_not_begin_is_not_scored(monkeypatch, tests):
     code = resolve_reward("code:sandbox=required,seconds=60")
@@ -225,9 +238,47 @@ def test_floats_that_functions_return_may_differ_a_little():
 
 
 @pytest.mark.parametrize(
+    "tests",
+    [
+        ["assert (f(1) == 2, 'a pair')"],
+        ["try:\n    assert f(1) == 2\nexcept AssertionError:\n    pass"],
+        ["x = 1\nassert x == 1"],
+        ["for x in []:\n    assert f(x) == 2"],
+        ["f(1)"],
+        {
+            "unittest": "import unittest\nclass TestCases(unittest.TestCase):\n    @unittest.skip('')\n"
+            "    def test_it(self): f(1)"
+        },
+    ],
+)
+def test_tests_that_any_program_passes_are_refused(code, tests):
+    with pytest.raises(RewardError, match="'k' test nothing"):
+        code.score(["def f(x): return 7"], [{"tests": tests, "key": "k"}])
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs", "outputs"),
+    [
+        ("def f(a): return map(int, a)", [[["1", "2"]]], [[1, 2]]),
+        ("def f(a): return {*a}", [[[2, 1, 2]]], [[1, 2]]),
+        ("async def f(a, b): return a - b", ["a = 3, b = 1"], ["2"]),
+        ("def f(a, b): return [a - b, True]", [{"b": 1, "a": 3}], [[2, True]]),
+        ("def f(a): return [a, None]", ["'x'"], ["['x', None]"]),
+        ("def f(): return float('nan')", [[]], [float("nan")]),
+    ],
+)
+def test_what_functions_take_and_return(code, program, inputs, outputs):
+    row = {"tests": {"fn_name": "f", "inputs": inputs, "outputs": outputs}}
+    assert code.score([program, "def f(*a, **b): return [7]"], [row] * 2) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
     "text",
     [
-        "class TestF:\n    def test_it(self):\n        assert f(1) == 2",
+        "class TestF:\n    def setup_method(self): self.x = 1\n    def test_it(self):\n"
+        "        assert type(f(self.x)) is int and f(self.x) == 2",
+        "async def test_it():\n    assert f(1) == 2",
+        "def main():\n    assert f(1) == 2\nif __name__ == '__main__':\n    main()",
         "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n"
         "        self.assertEqual(f(1), 2)\nif __name__ == '__main__':\n    unittest.main()",
     ],
@@ -308,7 +359,11 @@ def test_required_without_bubblewrap_and_landlock(fresh, monkeypatch):
 
 def test_tests_that_write_files_need_bubblewrap(fresh, code, monkeypatch):
     monkeypatch.setattr(code.verify, "confinement", LANDLOCK)
-    row = {"tests": {"unittest": "class TestCases(unittest.TestCase): pass"}, "answer": None, "key": "k"}
+    row = {
+        "tests": {"unittest": "class TestCases(unittest.TestCase): def test_it(self): ..."},
+        "answer": None,
+        "key": "k",
+    }
     with pytest.raises(RewardError, match="Landlock leaves none: install bubblewrap"):
         code.score(["pass"], [row])
 

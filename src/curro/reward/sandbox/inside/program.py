@@ -1,7 +1,6 @@
 # The side of the program: executes it, and does what the tests ask for. Executed after wire.py.
 import importlib
 import json
-import operator
 import os
 import sys
 
@@ -10,60 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from curro.reward.sandbox.inside.wire import (
-        ARITHMETIC,
-        ORDER,
-        REPLIES,
-        REQUESTS,
-        Wire,
-        global_names,
-        is_name,
-    )
+    from curro.reward.sandbox.inside.wire import BINARY, REPLIES, REQUESTS, Wire
 
 SOURCE: str
-
-STARTERS = (
-    "collections typing dataclasses functools heapq bisect itertools math copy operator random string re "
-    "datetime json statistics sys"
-)
-"""The modules that sites whose starter code these programs complete import, with their names, before one."""
-
-
-class ListNode:
-    def __init__(self, val: Any = 0, next: Any = None) -> None:
-        self.val, self.next = val, next
-
-
-class TreeNode:
-    def __init__(self, val: Any = 0, left: Any = None, right: Any = None) -> None:
-        self.val, self.left, self.right = val, left, right
-
-
-def starters(source: str) -> dict[str, Any]:
-    """What starter code gives of the names that a program uses and nobody defines."""
-    import builtins
-
-    used, bound = global_names(source)
-    modules = STARTERS.split()
-    names: dict[str, Any] = {}
-    for name in used - bound - set(dir(builtins)):
-        if name in modules:
-            names[name] = importlib.import_module(name)
-        elif name in ("ListNode", "TreeNode"):
-            names[name] = globals()[name]
-        elif is_name(name):
-            for module in map(importlib.import_module, modules):
-                if name in getattr(module, "__all__", dir(module)):
-                    names[name] = getattr(module, name)
-                    break
-    return names
 
 
 class Lent:
     """A function of the tests, which the program may call."""
 
-    def __init__(self, program: ProgramSide, number: int) -> None:
+    def __init__(self, program: ProgramSide, number: int, name: str, doc: Any) -> None:
         self._program, self._lent = program, number
+        self.__name__, self.__qualname__, self.__doc__ = name, name, doc
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         encode = self._program.encode
@@ -80,27 +36,49 @@ class ProgramSide(Wire):
         sys.modules["program"] = self.module
         self.requests, self.replies = os.fdopen(REQUESTS, "r"), os.fdopen(REPLIES, "w")
         self.classes: set[str] = set()  # of the tests, by name, whose objects came by value
+        self.runner: Any = None
+
+    def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:
+        """A value; one of a class of the program's that goes as its built-in base says so."""
+        encoded = super().encode(value, path)
+        by_number = isinstance(encoded, dict) and not {"h", "k", "y", "e", "x", "w", "T"}.isdisjoint(encoded)
+        return {"u": encoded} if type(value).__module__ == "program" and not by_number else encoded
 
     def other(self, value: Any) -> Any:
         if isinstance(value, Lent):
             return {"y": value._lent}
-        if isinstance(value, type) and issubclass(value, Exception):
+        if isinstance(value, type) and issubclass(value, BaseException):
             return {"e": self.kinds(value)}
+        if isinstance(value, BaseException):
+            return {"x": self.raised(value)}
         if type(value).__name__ == "coroutine":
             return {"w": self.number(value)}
         return super().other(value)
 
     def kinds(self, kind: type) -> list[Any]:
-        """An exception's own classes, as (number, name), up to its first built-in one, by name."""
+        """The classes of an exception: its own, as (number, name), and the standard ones they derive from."""
         own: list[Any] = []
+        bases: list[Any] = []
         for parent in kind.__mro__:
-            if parent.__module__ == "builtins":
-                return [own, parent.__name__]
-            own.append([self.number(parent), parent.__name__])
-        return [own, "Exception"]
+            if parent.__module__.partition(".")[0] in sys.stdlib_module_names:
+                bases.append([parent.__module__, parent.__qualname__])
+            elif not bases:
+                own.append([self.number(parent), parent.__name__])
+        return [own, bases]
 
-    def borrowed(self, number: int) -> Any:
-        return Lent(self, number)
+    def raised(self, error: BaseException) -> list[Any]:
+        """An exception as its classes, what it was made of, its public attributes and its text."""
+        kinds = self.kinds(type(error))
+        try:
+            public = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+            if error.__cause__ is not None:
+                public["__cause__"] = error.__cause__
+            return [kinds, self.encode(list(error.args)), self.encode(public), str(error)[:500]]
+        except Exception:
+            return [kinds, {"l": []}, {"d": []}, ""]
+
+    def special(self, letter: str, content: Any) -> Any:
+        return Lent(self, *content) if letter == "y" else super().special(letter, content)
 
     def goes_by_value(self, value: Any) -> bool:
         return type(value).__name__ in self.classes and hasattr(value, "__dict__")
@@ -122,14 +100,7 @@ class ProgramSide(Wire):
         return self.decode(answer["value"])
 
     def begin(self) -> Any:
-        import builtins
-
-        # a name of the starter code is found where Python's own are, behind all that the program defines
-        offered = starters(SOURCE)
-        vars(self.module)["__builtins__"] = offered | vars(builtins)
         exec(compile(SOURCE, "program.py", "exec", dont_inherit=True), vars(self.module))
-        for kind in (ListNode, TreeNode):  # tests use them, too
-            vars(self.module).setdefault(kind.__name__, kind)
         return self.encode([name for name in vars(self.module) if isinstance(name, str)])
 
     def answer(self, request: Any) -> Any:
@@ -137,31 +108,58 @@ class ProgramSide(Wire):
         if operation == "name":
             return self.encode(getattr(self.module, operands[0]))
         value = self.far(operands[0])
-        if operation == "get":
-            return self.encode(getattr(value, operands[1]))
-        if operation == "set":
-            return setattr(value, operands[1], self.decode(operands[2]))
-        if operation == "state":
-            kind = type(value)
-            state = vars(value) if hasattr(value, "__dict__") else {}
-            slots = {name: getattr(value, name, None) for name in getattr(kind, "__slots__", ())}
-            return self.encode([id(kind), dict(state) | slots])
         arguments = [self.decode(argument) for argument in operands[1]]
         if operation == "call":
             named = {name: self.decode(argument) for name, argument in operands[2].items()}
-            result = self.encode(value(*arguments, **named))
+            result = value(*arguments, **named)
+            is_lent = isinstance(result, Lent)
+            same = (i for i, argument in enumerate(arguments) if argument is result and not is_lent)
+            encoded = self.encode(result)
             sent = {**dict(enumerate(operands[1])), **operands[2]}
             now = {**dict(enumerate(arguments)), **named}
-            changed = [
-                self.encode([place, now[place]]) for place in now if self.encode(now[place]) != sent[place]
-            ]
-            return {"t": [result, {"l": changed}]}
-        if operation == "exit" and arguments[0] is not None:
-            import builtins
+            changed = [self.encode([i, value]) for i, value in now.items() if self.encode(value) != sent[i]]
+            return {"t": [encoded, {"l": changed}, next(same, None)]}
+        return self.encode(self.operation(operation)(value, *arguments))
 
-            error = getattr(builtins, arguments[0])(arguments[1])
-            return bool(value.__exit__(type(error), error, None))
-        return self.encode(SPECIALS[operation](value, *arguments))
+    def operation(self, name: str) -> Callable[..., Any]:
+        own = getattr(self, f"do_{name}", None)
+        if own:
+            return own
+        if name[1:] in BINARY and name.startswith("r"):  # the operands the other way round
+            turned = self.operation(name[1:])
+            return lambda right, left: turned(left, right)
+        modules = map(importlib.import_module, ("operator", "builtins", "math", "copy"))
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
+
+    def do_state(self, value: Any) -> list[Any]:
+        kind = type(value)
+        state = vars(value) if hasattr(value, "__dict__") else {}
+        slots = {name: getattr(value, name, None) for name in getattr(kind, "__slots__", ())}
+        return [id(kind), dict(state) | slots]
+
+    def do_owns(self, value: Any, name: str) -> bool:
+        return getattr(type(value), name, None) is not getattr(object, name, None)
+
+    def do_enter(self, value: Any) -> Any:
+        return value.__enter__()
+
+    def do_exit(self, value: Any, kind: Any, message: Any) -> bool:
+        import builtins
+
+        error = getattr(builtins, kind)(message) if kind else None
+        return bool(value.__exit__(error and type(error), error, None))
+
+    def do_anext(self, value: Any) -> Any:
+        return self.do_await(value.__anext__())
+
+    def do_await(self, value: Any) -> Any:
+        import asyncio
+
+        async def wait() -> Any:
+            return await value
+
+        self.runner = self.runner or asyncio.Runner()
+        return self.runner.run(wait())
 
     def serve(self) -> None:
         requests, replies = self.requests, self.replies
@@ -172,7 +170,7 @@ class ProgramSide(Wire):
             try:
                 line = json.dumps({"value": function()})
             except BaseException as error:
-                line = json.dumps({"raised": self.kinds(type(error)), "parts": self.parts_of(error)})
+                line = json.dumps({"raised": self.raised(error)})
             replies.write(line + "\n")
             replies.flush()
 
@@ -180,52 +178,6 @@ class ProgramSide(Wire):
         while line := requests.readline():
             request = json.loads(line)
             tell(lambda request=request: self.answer(request))  # type: ignore[misc]
-
-    def parts_of(self, error: BaseException) -> list[Any]:
-        """What an exception was made of, and its public attributes."""
-        try:
-            public = {name: value for name, value in vars(error).items() if not name.startswith("_")}
-            return [self.encode(list(error.args)), self.encode(public)]
-        except Exception:
-            return [self.encode([str(error)[:500]]), self.encode({})]
-
-
-def _leave(value: Any, kind: Any, message: Any) -> bool:
-    return bool(value.__exit__(kind, message, None))
-
-
-def copied(value: Any, *, deep: bool = False) -> Any:
-    import copy
-
-    return (copy.deepcopy if deep else copy.copy)(value)
-
-
-def awaited(value: Any) -> Any:
-    import asyncio
-
-    return asyncio.run(value)
-
-
-def turned(name: str) -> Callable[[Any, Any], Any]:
-    """The operator with its operands the other way round: `__radd__` of the second."""
-    return lambda right, left: getattr(operator, name)(left, right)
-
-
-SPECIALS: dict[str, Callable[..., Any]] = {
-    "iter": iter, "next": next, "len": len, "str": str,
-    "bool": bool, "abs": abs, "int": int, "float": float, "index": operator.index, "round": round,
-    "enter": lambda value: value.__enter__(),
-    "exit": _leave, "item": operator.getitem, "set item": operator.setitem, "del item": operator.delitem,
-    "in": operator.contains, "isinstance": lambda value, kind: isinstance(value, kind),
-    "repr": repr, "type": type, "copy": copied, "deepcopy": lambda value: copied(value, deep=True),
-    "issubclass": lambda value, kind: issubclass(value, kind), "await": awaited,
-    "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
-    "reversed": lambda value: list(reversed(value)),
-    **{name: getattr(operator, name) for name in (*ARITHMETIC, *ORDER)},
-    **{f"r{name}": turned(name) for name in ARITHMETIC},
-    **{f"i{name}": getattr(operator, f"i{name.strip('_')}") for name in ARITHMETIC},
-}  # fmt: skip
-"""What the tests may ask of an object of the program's."""
 
 
 ProgramSide().serve()

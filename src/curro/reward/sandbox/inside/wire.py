@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 REQUESTS: int
 REPLIES: int
 
-DEEPEST = 200  # levels of containers that are sent by value
+DEEPEST = 100  # levels of containers that are sent by value
 
 
 class Wire:
@@ -34,32 +35,45 @@ class Wire:
         if isinstance(value, str):
             return str(value)
         if isinstance(value, bytes | bytearray):
-            return {"b": value.hex(), "changes": isinstance(value, bytearray)}
+            return {"ba" if isinstance(value, bytearray) else "b": value.hex()}
         if isinstance(value, complex):
             return {"c": [self.encode(value.real), self.encode(value.imag)]}
-        if isinstance(value, range):
-            return {"r": [self.encode(part) for part in (value.start, value.stop, value.step)]}
+        if isinstance(value, range | slice):
+            letter = "r" if isinstance(value, range) else "sl"
+            return {letter: [self.encode(part) for part in (value.start, value.stop, value.step)]}
         if id(value) in path or len(path) > DEEPEST:
             return self.other(value)
         return self.container(value, (*path, id(value)))
 
     def container(self, value: Any, path: tuple[int, ...]) -> Any:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
+
+        def items(values: Any) -> list[Any]:
+            return [self.encode(item, path) for item in values]
+
+        if kind in ("builtins.dict_keys", "builtins.dict_values", "builtins.dict_items"):
+            pairs = value.mapping.items()
+            return {"dv": [kind.rpartition("_")[2], [items(pair) for pair in pairs]]}
         if kind == "collections.deque":
-            return {"q": [self.encode(item, path) for item in value], "most": value.maxlen}
+            return {"q": [items(value), value.maxlen]}
         if isinstance(value, dict):
-            letter = "n" if kind == "collections.Counter" else "d"
-            pairs = [[self.encode(key, path), self.encode(item, path)] for key, item in value.items()]
-            return {letter: pairs}
+            pairs = [items(pair) for pair in value.items()]
+            if kind == "collections.defaultdict":
+                factory = value.default_factory
+                return (
+                    {"dd": [self.encode(factory), pairs]} if standard_name(factory) else {"u": {"d": pairs}}
+                )
+            return {{"collections.Counter": "n", "collections.OrderedDict": "od"}.get(kind, "d"): pairs}
         fields = getattr(type(value), "_fields", None)
         if isinstance(value, tuple) and isinstance(fields, tuple):
-            return {"m": [self.encode(item, path) for item in value], "fields": [str(f) for f in fields]}
+            return {"m": [[str(field) for field in fields], items(value)]}
         for container_type, letter in ((list, "l"), (tuple, "t"), (frozenset, "z"), (set, "s")):
             if isinstance(value, container_type):
-                return {letter: [self.encode(item, path) for item in value]}
-        name = type(value).__name__
+                return {letter: items(value)}
         if self.goes_by_value(value):
-            return {"k": [name, [[part, self.encode(item, path)] for part, item in vars(value).items()]]}
+            return {
+                "k": [type(value).__name__, [[name, self.encode(v, path)] for name, v in vars(value).items()]]
+            }
         if type(value).__module__ == "numpy":
             return self.encode(value.tolist())
         if kind in BY_PARTS:
@@ -67,7 +81,8 @@ class Wire:
                 return {"o": [kind, [self.encode(part) for part in BY_PARTS[kind](value)]]}
             except (AttributeError, TypeError, ValueError):  # a class of the program's that has the name
                 pass
-        return self.other(value)
+        name = standard_name(value)
+        return {"T": name} if name else self.other(value)
 
     def other(self, value: Any) -> Any:
         return {"h": self.number(value)}
@@ -82,15 +97,6 @@ class Wire:
     def far(self, number: int) -> Any:
         return self.objects[number]
 
-    def borrowed(self, number: int) -> Any:
-        raise NotImplementedError
-
-    def exception(self, kinds: list[Any]) -> type:
-        raise NotImplementedError
-
-    def coroutine(self, number: int) -> Any:
-        raise NotImplementedError
-
     def goes_by_value(self, value: Any) -> bool:
         """Whether an object's class is one of the tests: the other side has its own, or a stand-in."""
         raise NotImplementedError
@@ -101,47 +107,40 @@ class Wire:
     def decode(self, encoded: Any) -> Any:
         if not isinstance(encoded, dict):
             return encoded
-        letter = next(iter(encoded))
-        content = encoded[letter]
-        if letter == "i":
-            return int(content, 16)
-        if letter == "f":
-            return float(content)
-        if letter == "b":
-            return (bytearray if encoded.get("changes") else bytes).fromhex(content)
-        if letter == "c":
-            return complex(*map(self.decode, content))
-        if letter == "r":
-            return range(*map(self.decode, content))
-        if letter == "h":
-            return self.far(content)
-        if letter == "y":
-            return self.borrowed(content)
-        if letter == "e":
-            return self.exception(content)
-        if letter == "v":
-            return iter([self.decode(item) for item in content])
-        if letter in ("d", "n"):
-            pairs = {self.decode(key): self.decode(item) for key, item in content}
-            return pairs if letter == "d" else imported("collections.Counter")(pairs)
+        [(letter, content)] = encoded.items()
+        if letter in SIMPLE:
+            return SIMPLE[letter](content)
+        if letter in OF_ITEMS:
+            return OF_ITEMS[letter]([self.decode(item) for item in content])
+        if letter in ("d", "n", "od", "dd", "dv"):
+            first, pairs = content if letter in ("dd", "dv") else (None, content)
+            plain = {self.decode(key): self.decode(item) for key, item in pairs}
+            if letter == "dv":
+                return getattr(plain, {"keys": "keys", "values": "values"}.get(first, "items"))()
+            if letter == "dd":
+                return imported("collections.defaultdict")(self.decode(first), plain)
+            return plain if letter == "d" else imported(f"collections.{MAPPINGS[letter]}")(plain)
         if letter == "m":
-            return imported("collections.namedtuple")("Fields", encoded["fields"])(*map(self.decode, content))
+            return imported("collections.namedtuple")("Fields", content[0])(*map(self.decode, content[1]))
+        if letter == "q":
+            return imported("collections.deque")(map(self.decode, content[0]), content[1])
         if letter == "k":
             kind = self.class_named(content[0])
             value = kind.__new__(kind)
             vars(value).update({str(name): self.decode(item) for name, item in content[1]})
             return value
-        if letter == "w":
-            return self.coroutine(content)
-        if letter == "q":
-            return imported("collections.deque")(map(self.decode, content), encoded.get("most"))
         if letter == "o":
             kind, parts = content
             if kind not in BY_PARTS:
                 raise ValueError(f"{kind} is not sent by value")
             return imported(kind)(*map(self.decode, parts))
-        kinds: dict[str, Any] = {"l": list, "t": tuple, "z": frozenset, "s": set}
-        return kinds[letter](map(self.decode, content))
+        return self.special(letter, content)
+
+    def special(self, letter: str, content: Any) -> Any:
+        """What one of the sides alone reads."""
+        if letter != "h":
+            raise ValueError(f"{letter!r} stands for nothing")
+        return self.far(content)
 
 
 def imported(name: str) -> Any:
@@ -149,12 +148,33 @@ def imported(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
+def standard_name(value: Any) -> list[str] | None:
+    """The module and the name of a class of the standard library, of `...` and of NotImplemented."""
+    if value is ... or value is NotImplemented:
+        return ["builtins", repr(value)]
+    if not isinstance(value, type) or issubclass(value, BaseException):
+        return None
+    module = getattr(value, "__module__", None)
+    if not isinstance(module, str) or module.partition(".")[0] not in sys.stdlib_module_names:
+        return None
+    if getattr(sys.modules.get(module), value.__qualname__, None) is value:
+        return [module, value.__qualname__]
+    names = [name for name, kind in vars(importlib.import_module("types")).items() if kind is value]
+    return ["types", names[0]] if names else None
+
+
+def standard(name: list[str]) -> Any:
+    """What `standard_name` names, from the modules that are loaded here; else a class that nothing has."""
+    module, attribute = map(str, name)
+    value = getattr(
+        importlib.import_module("types") if module == "types" else sys.modules.get(module), attribute, None
+    )
+    return value if standard_name(value) else type(attribute, (), {})
+
+
 def date_parts(value: Any) -> list[Any]:
     parts = ("year", "month", "day", "hour", "minute", "second", "microsecond", "tzinfo")
-    values = [getattr(value, part) for part in parts if hasattr(value, part)]
-    if len(values) > 3 and values[-1] is not None:
-        raise ValueError("a time zone is not sent by value")
-    return values[:7]
+    return [getattr(value, part) for part in parts if hasattr(value, part)]
 
 
 BY_PARTS: dict[str, Callable[[Any], list[Any]]] = {
@@ -162,11 +182,31 @@ BY_PARTS: dict[str, Callable[[Any], list[Any]]] = {
     "fractions.Fraction": lambda value: [value.numerator, value.denominator],
     "datetime.date": date_parts,
     "datetime.datetime": date_parts,
-    "datetime.time": lambda value: [value.hour, value.minute, value.second, value.microsecond],
+    "datetime.time": date_parts,
+    "datetime.timezone": lambda value: [value.utcoffset(None)],
+    "array.array": lambda value: [value.typecode, value.tolist()],
     "uuid.UUID": lambda value: [str(value)],
     "pathlib.PosixPath": lambda value: [str(value)],
     "datetime.timedelta": lambda value: [value.days, value.seconds, value.microseconds],
 }
+SIMPLE: dict[str, Callable[[Any], Any]] = {
+    "i": lambda digits: int(digits, 16),
+    "f": float,
+    "b": bytes.fromhex,
+    "ba": bytearray.fromhex,
+    "T": standard,
+}
+OF_ITEMS: dict[str, Callable[[list[Any]], Any]] = {
+    "c": lambda parts: complex(*parts),
+    "r": lambda parts: range(*parts),
+    "sl": lambda parts: slice(*parts),
+    "l": list,
+    "t": tuple,
+    "z": frozenset,
+    "s": set,
+    "v": iter,
+}
+MAPPINGS = {"n": "Counter", "od": "OrderedDict"}
 
 
 def symbols(source: str) -> list[Any]:
@@ -197,9 +237,9 @@ def is_name(name: Any) -> bool:
     return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
 
 
-ARITHMETIC = (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift",
-    "rshift",
-)  # fmt: skip
+BINARY = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("and_", "or_", "xor", "lshift", "rshift"),
+)
+IN_PLACE = tuple(f"i{name.strip('_')}" for name in BINARY)
 ORDER = ("lt", "le", "gt", "ge")
-NUMBERS = ("bool", "abs", "int", "float", "index", "round")  # what a number can be made of an object by
