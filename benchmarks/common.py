@@ -1,4 +1,4 @@
-"""What the benchmarks share: where they write, a loop in virtual time, and cases tried in child processes."""
+"""Shared by the benchmarks: result folders, a loop in virtual time, and cases tried in child processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_page(name: str, title: str, command: str, text: str, folder: Path = RE
     """Write results/NAME.md, with the command that repeats it; pictures in it are `../../docs/img/...`.
 
     Args:
-        folder: where it stands instead, of rows that are not the project's.
+        folder: another folder, for rows that are not the project's.
     """
     head = f"# {title}\n\n`{command}` writes this page.\n\n"
     (folder / f"{name}.md").write_text(f"{head}{text.rstrip()}\n")
@@ -143,7 +143,7 @@ def _work(part: Cases, kind: str, cases: int, seed: int, done: Any, answers: Any
 def watched(
     part: Cases, kind: str, cases: int, seed: int, patience: float = 600.0
 ) -> Mapping[str, int] | str:
-    """The part in a process of its own: its counts, or what was wrong where it crashed or hung."""
+    """Run the part in a process of its own: its counts, or how it crashed or hung."""
     context = multiprocessing.get_context("spawn")
     done, answers = context.Value("q", 0), context.Queue()
     process = context.Process(target=_work, args=(part, kind, cases, seed, done, answers))

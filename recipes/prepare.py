@@ -162,7 +162,7 @@ _SEVERAL = re.compile(
     r"|\bmore than one (?:possible |correct |valid |optimal )?(?:answer|solution|output)",
     re.I,
 )
-"""Of a statement that accepts several outputs. The data set has a checker for those, a program in C++."""
+"""Words of a statement that accepts several outputs, for which the data set has a checker in C++."""
 
 
 def code(path: str) -> datasets.Dataset:
@@ -204,7 +204,7 @@ def code(path: str) -> datasets.Dataset:
 
 PROBLEM_COLUMNS = ("problem", "question")
 ANSWER_COLUMNS = ("answer", "final_answer", "solution")
-"""Of a problem and its answer, the names that public files give them; the first that a file has is read."""
+"""Columns of a problem and its answer in public files; the first that a file has is read."""
 SYSTEM = Path(__file__).parent / "pspo_system.txt"
 """The system message of PSPO's authors, from their recipes (github.com/sunCityDaa/PSPO, MIT licence).
 

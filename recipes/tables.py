@@ -66,7 +66,7 @@ ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 
 def processes(recipe: Recipe) -> int:
-    """Of the launch command in the recipe's first lines."""
+    """Number of processes in the recipe's launch command."""
     return int(recipe["processes"])
 
 
@@ -133,7 +133,7 @@ def steps_of_verl(recipe: Recipe) -> str:
 
 
 def selection_and_gate(recipe: Recipe) -> Mapping[str, Any]:
-    """Of verl's recipe."""
+    """Selection and gate of verl's recipe."""
     parts = recipe["curro"]
     return {"selection": parts["selection"]} | parts["admission"]
 
@@ -250,7 +250,7 @@ def read_recipe(host: str, name: str) -> Recipe:
 
 
 def value(recipe: Recipe, key: str) -> Any:
-    """What stands under a key with dots; that it is missing is what the host decides."""
+    """The value under a key with dots; `DEFAULT` if it is missing."""
     found: Any = recipe
     for part in key.split("."):
         if not isinstance(found, Mapping) or part not in found:

@@ -74,7 +74,7 @@ class Results:
 
     @classmethod
     def open(cls, path: Path) -> Results:
-        """The results in a file; they are empty where there is no file.
+        """The results in a file; empty without a file.
 
         Raises:
             RunError: the file is damaged, or of another version.

@@ -81,10 +81,10 @@ def bootstrap(
 
 
 def rollouts_to_level(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Our rollouts to their final level, as a share (...) of theirs; infinite where it was not reached.
+    """Our rollouts to their final level, as a share (...) of theirs; infinite if it was not reached.
 
     Curves are averaged over seeds and fitted by the nearest non-decreasing one, as `comparison_table` does.
-    NaN where they had the level from the start.
+    NaN if they had the level from the start.
 
     Args:
         x: rollouts (E,) of the evaluations.

@@ -67,11 +67,11 @@ class Browser:
         self._call("POST", "/url", {"url": url})
 
     def run(self, script: str) -> object:
-        """What a JavaScript function body returns on the page."""
+        """Run a JavaScript function body on the page and return its value."""
         return self._call("POST", "/execute/sync", {"script": script, "args": []})
 
     def console(self) -> list[str]:
-        """What the page made the browser complain about since the last call."""
+        """The browser's complaints about the page since the last call."""
         return [entry["message"] for entry in self._call("POST", "/se/log", {"type": "browser"})]
 
     def screenshot(self, path: Path, height: int | None = None, top: float = 0) -> None:

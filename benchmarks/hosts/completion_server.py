@@ -61,7 +61,7 @@ async def complete(request: Request) -> Response:
         COUNTS["hung up"] += 1
         return Response()
     prompt = int(asked["prompt"]) if asked["prompt"].isdigit() else 0
-    return StreamingResponse(completions(prompt, asked["n"]), media_type="text/event-stream")
+    return StreamingResponse(completions(prompt, asked.get("n", 1)), media_type="text/event-stream")
 
 
 async def models(request: Request) -> JSONResponse:

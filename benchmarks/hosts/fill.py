@@ -37,7 +37,7 @@ ANSWERS = Rollout("wrong"), Rollout("right")
 
 @dataclass
 class Setting:
-    """What both have in common."""
+    """Prompts, slots, groups and seed, which both loops share."""
 
     prompts: int
     slots: int

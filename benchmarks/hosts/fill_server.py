@@ -83,7 +83,7 @@ async def give_out(filler: Filler, groups: int, batch: int) -> float:
 
 async def fill(address: str, groups: int, in_flight: int, batch: int, group: int) -> tuple[Filler, float]:
     """Batches until so many groups were given out; the filler, and by how much memory has grown."""
-    engine = OpenAIEngine(address, max_new_tokens=64, connections=in_flight)
+    engine = OpenAIEngine(address, max_new_tokens=64, connections=in_flight * group)
     curriculum = Curriculum("uniform", PROMPTS, admission="band:0.3,0.7", advantage="group", seed=0)
     async with Filler(
         curriculum, engine, str, score, rollouts_per_prompt=group, max_in_flight=in_flight

@@ -67,7 +67,7 @@ class Rows:
         self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
 
     def score(self, **run: Any) -> float:
-        """The score of a run, which is done where it is missing."""
+        """The score of a run, which is made if it is missing."""
         for row in self.rows:
             if all(row[name] == value for name, value in run.items()):
                 return row["score"]

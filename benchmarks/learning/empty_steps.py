@@ -24,7 +24,7 @@ RATE, WEIGHTS, GRADIENTS, COUNTED = 1e-3, 1_000, 1_000, 500
 
 
 def moves(empty: int, betas: tuple[float, float], *, skip: bool) -> tuple[float, float]:
-    """Of the last `COUNTED` gradients, the move in a gradient's own step and the whole way it moves."""
+    """Mean move in a gradient's own step, and in all, over the last `COUNTED` gradients."""
     torch.manual_seed(0)
     weights = torch.zeros(WEIGHTS, requires_grad=True)
     optimizer = torch.optim.AdamW([weights], lr=RATE, betas=betas, weight_decay=0.0)

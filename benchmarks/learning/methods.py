@@ -118,7 +118,7 @@ def of_the_search(results: Results, seeds: int) -> str:
 
 
 def halved_groups(results: Results, wanted: list[Search]) -> str:
-    """What twice as many prompts with groups of half the size gain, at the same rollouts a step and rate."""
+    """Gain of twice as many prompts in groups of half the size, at equal rollouts a step and rate."""
     gains: dict[tuple[str, int], list[float]] = {}
     for search in wanted:
         tried = search.tried_settings(scores_of(results))

@@ -221,7 +221,7 @@ class World:
         return self.entropy_2N[:, list(prompts)].T.astype(np.float32)
 
     def logits(self) -> np.ndarray:
-        """Of all prompts now."""
+        """Success rates of all prompts now."""
         base = self.pool.shift if self.half and self.pool.shift is not None else self.pool.logit_N
         return base + self.skill_F[self.pool.family_N]
 
@@ -257,7 +257,7 @@ class Oracle(Predictor):
 
 @dataclass(frozen=True)
 class Run:
-    """What a run found."""
+    """Results of a simulated run."""
 
     signal: float
     starved: int

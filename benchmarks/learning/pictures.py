@@ -62,7 +62,7 @@ def draw_curves(axes: Axes, pools: Pools, budget: float) -> None:
 
 
 def draw_ends(axes: Axes, pools: Pools, title: str) -> None:
-    """Every method's pass@1 when the budget is spent; those that ran on all pools."""
+    """Final pass@1 of the methods that ran on all pools."""
     names = [name for name in METHODS if all(name in methods for methods in pools.values())]
     ends = {
         name: [curve[-1] for curve in band([methods[name] for methods in pools.values()])] for name in names

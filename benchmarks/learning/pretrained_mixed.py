@@ -48,7 +48,7 @@ POOLS = {
     "arithmetic_75": "three problems in four",
     "many_sums_75": "three problems in four",
 }
-"""Of each pool, how many are hopeless."""
+"""How many problems of each pool are hopeless."""
 HOPELESS = ("sums_75", "sums_90", "arithmetic_75")
 """The pools by which methods are judged, where most problems are hopeless, all of one size."""
 COMMAND = "python -m benchmarks.learning.pretrained_mixed --report"
@@ -123,7 +123,6 @@ TABLES: Tables = {
             "frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}
         ),
         "credit weighed by history": Variant("frontier", {"learning_rate": 1e-5, "advantage": "history"}),
-        "no prompt soon again": Variant("frontier:rest=true", {"learning_rate": 1e-5}),
         "more candidates": Variant("frontier:candidates=32", {"learning_rate": 1e-5}),
         "texts and entropies": Variant("frontier:features=text+entropy", {"learning_rate": 1e-5}),
     },
@@ -253,7 +252,7 @@ def of_both(rows: Results, label: str, *, first: int = 0) -> tuple[np.ndarray, n
 
 
 def difference(rows: Results, label: str) -> str:
-    """What a method gains over uniform sampling with the same seeds; nothing where there are not two."""
+    """A method's gain over uniform sampling with the same seeds; nothing with fewer than two."""
     rollouts, theirs, ours = of_both(rows, label)
     if len(ours) < 2:
         return ""

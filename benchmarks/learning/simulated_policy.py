@@ -43,7 +43,7 @@ BLOCKED = -7.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command was asked for."""
+    """The command's options."""
 
     prompts: int
     batch: int
@@ -60,7 +60,7 @@ class World:
     Attributes:
         counts_MK: how often each of M prompts needs each skill; the first N are trained on, others held out.
         logits_K: of the skills' success rates.
-        own_M: of each prompt's own skill, which no other prompt teaches; infinite where there is none.
+        own_M: of each prompt's own skill, which no other prompt teaches; infinite without one.
     """
 
     def __init__(self, seed: int, settings: Settings) -> None:
@@ -97,7 +97,7 @@ class World:
         )
 
     def pass_rates(self) -> np.ndarray:
-        """Of all M prompts."""
+        """Success rates of all M prompts."""
         log_own_M = -np.log1p(np.exp(-self.own_M))
         return np.exp(log_own_M - self.counts_MK @ np.log1p(np.exp(-self.logits_K)))
 

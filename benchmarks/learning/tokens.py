@@ -111,7 +111,7 @@ def by_tokens(measured: Measured, spent: Spent, grid_E: np.ndarray) -> np.ndarra
 
 
 def shares(*pairs_SE: Any) -> np.ndarray:
-    """Of the tokens after which uniform sampling has its final level, those needed: the mean over pools."""
+    """Share of uniform sampling's tokens to its final level that a method needs: the mean over pools."""
     grid_E = np.linspace(0, 1, POINTS)
     return geometric_mean([rollouts_to_level(grid_E, *pair) for pair in zip(*pairs_SE, strict=True)])
 

@@ -42,7 +42,7 @@ CREDITS = ("maxrl", "shrinkage", "history")
 SELECTIONS = ("uniform", "frontier")
 POOLS = tuple(name for name in TASKS if name.endswith("/hard"))
 TUNING, FIRST = CHOOSING[0], len(CHOOSING)
-"""The seed that chooses, and the first of those that are reported."""
+"""The seed that chooses, and the first seed that is reported."""
 EVALUATIONS = 4
 ROWS, COMMAND = RESULTS / "tuned_credits.jsonl", "python -m benchmarks.learning.tuned_credits --summary"
 

@@ -6,7 +6,7 @@
 
 Trains the lab's chains with 16 prompts of 16 rollouts a step, as the paper does, and compares after equally
 many updates: a gate pays for full batches with more rollouts, which the table states. Every run adds a row to
-benchmarks/results/band.jsonl as it ends, so that the command goes on where it was stopped; the most important
+benchmarks/results/band.jsonl as it ends, so that a stopped command can be repeated; the most important
 rows come first. The offline rows choose from pass rates of the warm model ("initial") or of one that was
 trained before by plain GRPO with another seed ("external"), each measured with 16 rollouts a prompt.
 """
@@ -62,7 +62,7 @@ class Offline:
     """The pass rates of two models, and the data files that are made from them.
 
     Args:
-        folder: where they are kept.
+        folder: of the models and data files.
         steps: of the external model's training.
         common: settings of its training.
     """
@@ -94,7 +94,7 @@ class Offline:
         return dict(zip(table["key"], table["mean"], strict=True))
 
     def make(self) -> None:
-        """Estimate by both models and write the four data files, where they are not there yet."""
+        """Estimate by both models and write the four data files, unless they exist."""
         self.rates(DATA, "initial")
         self.rates(self.external(), "external")
         for proxy in ("initial", "external"):

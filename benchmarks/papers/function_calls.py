@@ -94,7 +94,7 @@ def problems() -> Iterator[dict[str, Any]]:
 
 
 def request(text: str) -> str:
-    """What a judgment shows of a prompt: the function and the request, without the two examples."""
+    """The part of a prompt that a judgment shows: function and request, without the two examples."""
     return text[text.rindex("Function: ") :]
 
 

@@ -85,7 +85,7 @@ CONTINUOUS = {
 """Rewards between 0 and 1: the share of right digits, with a model that can judge the same problems."""
 TEMPLATE = Path("benchmarks/papers/judgment_by_example.txt")
 BY_EXAMPLE = Path("runs/metis/by-example")
-"""The model of `ByExample`, made where it is not there."""
+"""The model of `ByExample`, made unless it exists."""
 JUDGES = {
     "`chains_judge`": ({"data": "lab:chains_judge"}, "metis:template=lab,max_tokens=12"),
     "that judges by example": (
@@ -170,7 +170,7 @@ def report(results: Results, intro: str) -> str:
 
 
 def continuous(results: Results) -> list[str]:
-    """The table of the runs whose rewards are between 0 and 1; none where there are no runs."""
+    """The table of the runs whose rewards are between 0 and 1; none without runs."""
     lines = []
     for label, found in CONTINUOUS.items():
         if rows := results.of(found):

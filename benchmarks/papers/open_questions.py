@@ -67,7 +67,7 @@ class Question:
 
 
 def pools(prepared: Plan, folder: RunFolder) -> dict[str, Any]:
-    """Figure 3 of prioritized replay at the end, the last fifty batches for what is of a batch."""
+    """Figure 3 of prioritized replay at the end; success and variance over the last fifty batches."""
     lines = folder.metrics()
     last, steps = lines[-1], lines[-1]["step"]
     groups = folder.groups(["step", "mean", "variance"])
@@ -165,6 +165,22 @@ QUESTIONS = {
         },
         CHAINS | {"data": "lab:chains/easy"},
         kept,
+    ),
+    "first": Question(
+        "Prioritized replay: the priority of unseen prompts",
+        {
+            "0.2, as published": replay(),
+            "0.15": replay(",initial_priority=0.15"),
+            "infinite (section 2)": replay(",initial_priority=inf"),
+        },
+        REPLAY,
+        pools,
+    ),
+    "longer": Question(
+        "Prioritized replay: 1,000 steps in place of 250 (section 6)",
+        {"as published": replay(), "uniform": Variant("uniform")},
+        REPLAY | {"rollouts": 32_000, "prompts_per_step": 4, "eval_every": 250},
+        pools,
     ),
     "shares": Question(
         "Difficulty filtering: the variance gate on rewards between 0 and 1",

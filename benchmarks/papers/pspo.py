@@ -6,7 +6,7 @@
 
 Trains the lab's spell_backward with every variant, the same seeds and the same budget of rollouts, at a
 learning rate of 1e-4: with 3e-4 uniform sampling has learnt all there is within the budget. Every run adds a
-row to benchmarks/results/pspo.jsonl as it ends, so that the command goes on where it was stopped; the first
+row to benchmarks/results/pspo.jsonl as it ends, so that a stopped command can be repeated; the first
 tables come first.
 
 The paper's "Dr. GRPO" is "a minimal variant of GRPO, differing only by removing the response-level length

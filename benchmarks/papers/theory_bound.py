@@ -1,4 +1,4 @@
-"""Where the variance bounds the divergence, and where it does not: docs/img/theory-bound.svg.
+"""For which success rates the variance bounds the divergence: docs/img/theory-bound.svg.
 
     python -m benchmarks.papers.theory_bound          # draws the picture, prints a table; seconds
 

@@ -21,7 +21,7 @@ from curro.training.run import train
 from curro.training.settings import TrainSettings
 
 Row = dict[str, Any]
-"""Of a run: `variant`, `seed`, and in `series` by metric the steps and the values."""
+"""A run's `variant`, `seed`, and in `series` by metric the steps and the values."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Results:
 
     Args:
         path: of the file.
-        folder: where the run in progress is kept, and those that `keep` names.
+        folder: of the run in progress, and with `keep` of all runs.
         columns: what the rows have in common, such as a pool; other rows of the file are passed over.
     """
 

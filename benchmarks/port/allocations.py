@@ -19,7 +19,7 @@ SIZES = (64, 512, 4096)
 
 
 def milliseconds(rule: str, size: int, weight: float, rng: np.random.Generator) -> float:
-    """Of one call, the median of 50."""
+    """Milliseconds of a call, the median of 50."""
     allocation = registry.build("allocation", rule)
     rate_P = rng.beta(0.3, 1.0, size)
     belief = 0.1 + weight * rate_P, 0.3 + weight * (1 - rate_P)

@@ -38,7 +38,7 @@ class Texts(Sequence[dict[str, Any]]):
 
 
 def milliseconds(method: str, rows: Texts, batch: int) -> float:
-    """Of a batch."""
+    """Processor milliseconds of a batch, the median."""
     keys = [str(i) for i in range(len(rows))]
     prompts = SimpleNamespace(keys=keys, rows=rows, fingerprint="benchmark")
     curriculum, rng, spent = Curriculum(method, prompts, seed=0), np.random.default_rng(1), []

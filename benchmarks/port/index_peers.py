@@ -217,7 +217,7 @@ class CumSum(Candidate):
 
 
 class Floor(Candidate):
-    """What no index can spare: random numbers, one read and one write an id."""
+    """The work that no index can spare: random numbers, one read and one write per id."""
 
     label = "floor: random + gather + scatter"
 
@@ -246,7 +246,7 @@ NEEDS: dict[type[Candidate], tuple[str, ...]] = {
 
 
 def missing(kind: type[Candidate]) -> str | None:
-    """Why a candidate cannot be measured here; None where it can."""
+    """Say why a candidate cannot be measured here; None if it can."""
     try:
         for name in NEEDS.get(kind, ()):
             module = importlib.import_module(name)

@@ -270,7 +270,7 @@ def use_many(size: int, count: int = 4096) -> None:
 
 
 def table_bytes(size: int, count: int) -> float:
-    """What the prompt table takes once all of it was written, in bytes a prompt; saved and restored."""
+    """Bytes a prompt that the prompt table takes once all of it was written, saved and restored."""
     held = resident()
     table = PromptTable(size)
     for column in table.columns.values():

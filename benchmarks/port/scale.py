@@ -141,7 +141,7 @@ def open_data(exponent: int) -> dict[str, Any]:
 
 
 def in_process(*arguments: str, gigabytes: float) -> dict[str, Any] | None:
-    """What this file prints with these arguments in a process with a limit; None where it does not fit."""
+    """Run this file with these arguments under a memory limit: its output, or None if it does not fit."""
 
     def limit() -> None:
         bytes_ = int(gigabytes * 2**30)

@@ -54,7 +54,7 @@ def misspelt(solution: str) -> str:
 
 
 def changed(solution: str) -> str | None:
-    """The last digit, comparison or sign outside of comments becomes another; None where there is none."""
+    """The last digit, comparison or sign outside of comments becomes another; None without one."""
     positions = [
         match.start() for match in _CHANGED.finditer(re.sub(r"#.*", lambda m: " " * len(m[0]), solution))
     ]

@@ -86,7 +86,7 @@ def result(run: Path) -> tuple[bytes, bytes]:
 
 
 def one_sentence(said: str) -> str:
-    """What is wrong with the way in which a command ended; "" where it is one sentence."""
+    """Say what is wrong with a command's end; "" if it is one sentence."""
     lines = [line for line in said.splitlines() if line.startswith("curro: ")]
     if "Traceback" in said:
         return "it ended with a traceback"

@@ -88,7 +88,7 @@ class Caller:
         self.settled = (self.settled + tickets)[-20:]
 
     def wrong(self) -> None:
-        """What has to be refused in one error of curro's."""
+        """Calls that curro has to refuse with one error."""
         rewards = np.ones((1, GROUP))
         ticket = next(iter(self.in_flight), 10**9)
         calls = [

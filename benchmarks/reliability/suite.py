@@ -70,7 +70,7 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Unit:
-    """What one process of pytest runs."""
+    """The tests that one process of pytest runs."""
 
     name: str
     python: str
@@ -151,7 +151,7 @@ def run_unit(unit: Unit, seed: int) -> dict[str, Any]:
 
 
 def count_until_ended() -> None:
-    """What a busy process does."""
+    """Keep a core busy."""
     number = 0
     while True:
         number += 1

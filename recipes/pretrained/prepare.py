@@ -44,7 +44,7 @@ POOLS = {
     "chain_sum_easy": ("chain_sum", {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}, ""),
     "letter_counting": ("letter_counting", {"min_words": 1, "max_words": 4}, " Answer:"),
 }
-"""Of each pool the family, its options, and what stands behind the question."""
+"""Each pool's family, its options, and the text behind the question."""
 QUESTION = "State the final answer to the following arithmetic problem: {} ="
 """How reasoning-gym states a sum. In these words this model answers other terms too."""
 
@@ -88,7 +88,7 @@ MIXED = {
     "many_sums_75": (SUMS, 1_000, 75),
     "arithmetic_75": (ARITHMETIC, 250, 75),
 }
-"""Of each mixed pool its family, how many problems can be learnt, and the percentage of hopeless ones."""
+"""Each mixed pool's family, number of learnable problems, and percentage of hopeless ones."""
 
 NATURE_SIZE, NATURE_HELD_OUT = 1_000, 200
 MOST_EQUAL = 0.08

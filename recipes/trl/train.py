@@ -35,7 +35,7 @@ from curro.training.trl_rows import row_rewards, training_set
 
 @dataclass
 class CurriculumArguments:
-    """What TRL has no option for; each is an option of `curro train` of the same name, with its default.
+    """Options that TRL lacks; each is an option of `curro train` of the same name, with its default.
 
     Attributes:
         data: the training prompts.
@@ -73,7 +73,7 @@ class CurriculumArguments:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """The values of the settings that `curro train` has too, but for those that it evaluates with."""
+        """Values of the settings that `curro train` has too, without those of evaluation."""
         own = ("lowest_reward", "largest_reward", "eval_data", "eval_prompts")
         return {name: value for name, value in vars(self).items() if name not in own}
 

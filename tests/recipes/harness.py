@@ -4,7 +4,7 @@ Recipes for verl share what prepares their files (tests/hosts/verl/test_own_work
 
 python -m tests.recipes.harness        # the table of benchmarks/results/recipes.md; some minutes
 
-Every recipe adds a row to benchmarks/results/recipes.jsonl, so that the command goes on where it was stopped.
+Every recipe adds a row to benchmarks/results/recipes.jsonl, so that a stopped command can be repeated.
 """
 
 from __future__ import annotations

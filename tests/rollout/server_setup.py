@@ -131,7 +131,7 @@ class FakeServer:
         chat = "messages" in body
         last = len(self.pieces) - 1
         for step, (text, token, logprob) in enumerate(self.pieces):
-            for index in range(body["n"] if self.several else 1):
+            for index in range(body.get("n", 1) if self.several else 1):
                 name = f"token_id:{token}" if self.shape in ("vllm", "names") else text
                 choice: dict[str, Any] = {"index": index}
                 choice |= {"delta": {"content": text}} if chat else {"text": text}
@@ -198,7 +198,7 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             if fake.strict and set(body) - fake.known:
                 self._plain(400, {"error": {"message": f"unknown fields {sorted(set(body) - fake.known)}"}})
                 return
-            if fake.shape == "vllm" and body["temperature"] < 1e-5 and body["n"] > 1:
+            if fake.shape == "vllm" and body["temperature"] < 1e-5 and body.get("n", 1) > 1:
                 self._plain(400, {"error": {"message": "n must be 1 when using greedy sampling"}})
                 return
             if fake.streaming == "refused" and body["stream"]:

@@ -58,7 +58,7 @@ def estimate(
     ] = None,
     top_p: TopP = 1.0,
     batch: BatchSize = 64,
-    connections: Connections = 64,
+    connections: Connections = 256,
     timeout: Timeout = 600.0,
     **options: Any,
 ) -> None:

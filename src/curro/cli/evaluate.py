@@ -152,7 +152,7 @@ def evaluate(
     ),
     server: ServerAddress = None,
     batch: BatchSize = 64,
-    connections: Connections = 64,
+    connections: Connections = 256,
     timeout: Timeout = 600.0,
     **options: Any,
 ) -> None:

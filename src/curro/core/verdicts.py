@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,22 +55,17 @@ class Verdict:
         return Verdict(**{name: array[np.atleast_1d(rows)] for name, array in arrays.items()})
 
 
-class Credited(Protocol):
-    """Groups that can be given credit: a `Verdict`, or what a host kept of one."""
+@dataclass(frozen=True)
+class Credited:
+    """What a host kept of verdicts: advantages, float64 (P, G), and importance weights, float64 (P,)."""
 
-    @property
-    def advantages(self) -> np.ndarray:
-        """float64 (P, G)."""
-        ...
-
-    @property
-    def weights(self) -> np.ndarray:
-        """float64 (P,)."""
-        ...
+    advantages: np.ndarray
+    weights: np.ndarray
 
 
 def multiply_credit(
-    verdicts: Credited | Sequence[Credited], batch_weights: Callable[[np.ndarray], np.ndarray]
+    verdicts: Verdict | Credited | Sequence[Verdict | Credited],
+    batch_weights: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """The advantages of all groups of a batch times their weights, float64 (P, G).
 

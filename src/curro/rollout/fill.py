@@ -6,10 +6,9 @@ The state machine does no I/O. Three drivers feed it: `curro.rollout.filler` fro
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -82,44 +81,14 @@ class FillCounts:
 GroupT = TypeVar("GroupT")
 
 
-@dataclass(order=True)
+@dataclass(frozen=True)
 class _Rejected(Generic[GroupT]):
-    """A rejected group in a heap whose first entry is the least informative, and of equals the last drawn."""
+    """A rejected group, by which a batch that stays short may be topped up."""
 
     informativeness: float
-    minus_ticket: int
-    group: GroupT = field(compare=False)
-    prompt: int = field(compare=False)
-
-
-class RejectedGroups(Generic[GroupT]):
-    """The most informative rejected groups of a batch, no more of them than could be needed to fill it.
-
-    Args:
-        weigh: what a group counts for in the size of a batch.
-    """
-
-    def __init__(self, weigh: Callable[[GroupT], int]) -> None:
-        self.weigh = weigh
-        self._heap: list[_Rejected[GroupT]] = []
-        self._size = 0
-
-    def forget(self, prompt: int) -> None:
-        """Forget the estimate of a prompt whose next group has ended: a batch has each prompt once."""
-        self._heap = [entry for entry in self._heap if entry.prompt != prompt]
-        heapq.heapify(self._heap)
-        self._size = sum(self.weigh(entry.group) for entry in self._heap)
-
-    def add(self, ticket: int, prompt: int, group: GroupT, informativeness: float, missing: int) -> None:
-        """Keep a group, and forget the least informative groups that the batch can do without."""
-        heapq.heappush(self._heap, _Rejected(informativeness, -ticket, group, prompt))
-        self._size += self.weigh(group)
-        while self._heap and self._size - self.weigh(self._heap[0].group) >= missing:
-            self._size -= self.weigh(heapq.heappop(self._heap).group)
-
-    def best(self) -> list[GroupT]:
-        """The groups that were kept, the most informative first."""
-        return [entry.group for entry in sorted(self._heap, reverse=True)]
+    ticket: int
+    prompt: int
+    group: GroupT
 
 
 LOSSES = {
@@ -143,44 +112,6 @@ ADVICE = {
     "short": "choose another `when_short`",
 }
 """What a user can do about each loss, and about what ran out."""
-
-
-def explain(
-    step: int,
-    progress: str,
-    reason: str,
-    counts: FillCounts,
-    *,
-    settings: FillSettings,
-    prompts: int,
-    advice: Mapping[str, str],
-) -> str:
-    """The sentence that says why the batch of a step is short, and what a user can do.
-
-    Args:
-        step: how many training steps have finished; the sentence counts from 1, as run folders do.
-        progress: how far it came, as "3 of 8 groups are admitted".
-        reason: what ran out: "limit", "prompts", "seconds", or nothing.
-        counts: of this batch.
-        prompts: how many the data set has.
-        advice: what to do about a loss or about what ran out, in place of entries of `ADVICE`.
-    """
-    advice = ADVICE | dict(advice)
-    losses = sorted((-getattr(counts, name), name) for name in LOSSES if getattr(counts, name))
-    losses_text = ", ".join(f"{-number} {LOSSES[name]}" for number, name in losses)
-    # the most frequent loss is what to mend first
-    causes = [name for _, name in losses[:1]] + [reason] * bool(reason)
-    causes += ["short"] * (settings.when_short == "error")
-    remedies = [advice[name] for name in causes if advice[name]]
-    ran_out = {
-        "limit": f"the limit of {settings.limit:g} batches was reached",
-        "prompts": f"all {prompts} prompts were tried or are in flight",
-        "seconds": "the time was over",
-    }.get(reason, "no more groups could be had")
-    return (
-        f"step {step + 1} cannot be filled: {ran_out}, and {progress}. {counts.given_out} groups were given "
-        f"out{f' ({losses_text})' if losses else ''}: {', or '.join(remedies) or 'ask for smaller batches'}"
-    )
 
 
 @dataclass(frozen=True)
@@ -220,8 +151,7 @@ class Fill(Generic[GroupT]):
             numbers of groups; where it counts for its rows, sizes and the limit are numbers of rows.
         unit: what sizes are numbers of, for messages.
         counts: where to count.
-        advice: what to do about a loss or about what ran out, in place of entries of
-            `curro.rollout.fill.ADVICE`, where a driver's settings have names of their own.
+        advice: what to do about a loss or about what ran out, in place of entries of `ADVICE`.
 
     Attributes:
         n, step: the size of the batch that is being filled, as `weigh` counts, and how many training steps
@@ -261,7 +191,7 @@ class Fill(Generic[GroupT]):
         self._have = self._ended = 0  # of admitted groups and of groups that ended, what `weigh` counts
         self._unique_prompts: set[int] = set()
         self._estimated: set[int] = set()  # prompts of this batch whose estimates were rejected
-        self._rejected = RejectedGroups(weigh)
+        self._rejected: list[_Rejected[GroupT]] = []  # the most informative first
         self._before = replace(self.counts)
 
     # ------------------------------ one batch ------------------------------
@@ -274,7 +204,7 @@ class Fill(Generic[GroupT]):
         """
         self.n, self.step, self.exhausted, self.failures = n, step, False, 0
         self._estimated.clear()
-        self._rejected, self._before = RejectedGroups(self.weigh), replace(self.counts)
+        self._rejected, self._before = [], replace(self.counts)
         if waiting is not None:
             self.admitted = {ticket: self.admitted[ticket] for ticket in self.admitted if ticket in waiting}
         self._ended = 0
@@ -330,9 +260,9 @@ class Fill(Generic[GroupT]):
         Raises:
             FillError: the batch is short. The admitted groups stay for the next one.
         """
-        batch, size = self._until_full(self.admitted.values(), 0)
-        best, size = self._until_full(self._rejected.best(), size)
-        if size < self.n and self.settings.when_short != "finish":
+        batch, size = self._until_full(self.admitted.values(), self.n)
+        best, more = self._until_full([entry.group for entry in self._rejected], self.n - size)
+        if size + more < self.n and self.settings.when_short != "finish":
             raise FillError(self.explain(reason))
         for ticket in list(self.admitted)[: len(batch)]:
             del self.admitted[ticket]
@@ -341,15 +271,23 @@ class Fill(Generic[GroupT]):
         return batch + best
 
     def explain(self, reason: str = "") -> str:
-        """The sentence that says why the batch is short and what to do."""
-        return explain(
-            self.step,
-            f"{self._have} of {self.n} {self.unit} are admitted",
-            reason or self.reason,
-            self.batch_counts,
-            settings=self.settings,
-            prompts=self.size,
-            advice=self.advice,
+        """The sentence that says why the batch is short and what to do; it counts steps from 1."""
+        counts, reason, advice = self.batch_counts, reason or self.reason, ADVICE | self.advice
+        losses = sorted((-getattr(counts, name), name) for name in LOSSES if getattr(counts, name))
+        losses_text = ", ".join(f"{-number} {LOSSES[name]}" for number, name in losses)
+        # the most frequent loss is what to mend first
+        causes = [name for _, name in losses[:1]] + [reason] * bool(reason)
+        causes += ["short"] * (self.settings.when_short == "error")
+        remedies = [advice[name] for name in causes if advice[name]]
+        ran_out = {
+            "limit": f"the limit of {self.settings.limit:g} batches was reached",
+            "prompts": f"all {self.size} prompts were tried or are in flight",
+            "seconds": "the time was over",
+        }.get(reason, "no more groups could be had")
+        return (
+            f"step {self.step + 1} cannot be filled: {ran_out}, and {self._have} of {self.n} {self.unit} are "
+            f"admitted. {counts.given_out} groups were given out{f' ({losses_text})' if losses else ''}: "
+            f"{', or '.join(remedies) or 'ask for smaller batches'}"
         )
 
     # ------------------------------ what is given out ------------------------------
@@ -440,7 +378,11 @@ class Fill(Generic[GroupT]):
         self.failures = 0
         self._ended += self.weigh(group)
         if self.settings.when_short == "top-up":
-            self._rejected.add(ticket, ended.prompt, group, informativeness, self.missing)
+            self._rejected.append(_Rejected(informativeness, ticket, ended.prompt, group))
+            self._rejected.sort(key=lambda entry: (-entry.informativeness, entry.ticket))
+            # no more of them than could be needed: their rollouts take memory
+            best, _ = self._until_full([entry.group for entry in self._rejected], self.missing)
+            del self._rejected[len(best) :]
 
     def withdraw(self, ticket: int, why: str) -> None:
         """Remove an admitted group that no batch will take: `why` is "filtered" or "expired"."""
@@ -469,17 +411,18 @@ class Fill(Generic[GroupT]):
     def _end_judged(self, ticket: int) -> InFlight:
         ended = self._end(ticket)
         if ended.prompt in self._estimated:
-            self._rejected.forget(ended.prompt)
+            # a batch has each prompt once
+            self._rejected = [entry for entry in self._rejected if entry.prompt != ended.prompt]
         return ended
 
     def _recount(self) -> None:
         self._have = sum(map(self.weigh, self.admitted.values()))
 
-    def _until_full(self, groups: Iterable[GroupT], size: int) -> tuple[list[GroupT], int]:
-        """The first groups that, with `size`, fill the batch; and the size then."""
-        chosen: list[GroupT] = []
+    def _until_full(self, groups: Iterable[GroupT], missing: int) -> tuple[list[GroupT], int]:
+        """The first groups that fill what is missing, and their size."""
+        chosen, size = list[GroupT](), 0
         for group in groups:
-            if size >= self.n:
+            if size >= missing:
                 break
             chosen.append(group)
             size += self.weigh(group)

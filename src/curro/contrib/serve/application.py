@@ -8,13 +8,12 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from curro.contrib.serve.client import FRAME, JSON
+from curro.contrib.serve.client import JSON
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.errors import (
     CheckpointError,
@@ -24,6 +23,7 @@ from curro.core.errors import (
     RewardError,
     TicketError,
 )
+from curro.core.verdicts import Credited
 
 FIELDS = {
     "select": {"n": True, "step": True, "rollouts": False},
@@ -60,14 +60,6 @@ class Refused(Exception):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
-
-
-@dataclass(frozen=True)
-class Credits:
-    """Advantages (P, G) and importance weights (P,), as `Curriculum.credit` takes them."""
-
-    advantages: np.ndarray
-    weights: np.ndarray
 
 
 class Service:
@@ -164,7 +156,7 @@ class Service:
             raise ConfigError(
                 f"advantages have shape {advantages.shape} and weights {weights.shape}, not (P, G) and (P,)"
             )
-        return {"credit": self.saved.curriculum.credit(Credits(advantages, weights))}
+        return {"credit": self.saved.curriculum.credit(Credited(advantages, weights))}
 
     def _save(self, name: str) -> dict[str, Any]:
         return {"path": str(self.saved.save(name))}
@@ -283,10 +275,6 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 
 def _read(body: bytes, form: str) -> dict[str, Any]:
-    if form == FRAME:
-        raise Refused(
-            415, "the client is of curro 0.2, and this service takes JSON: install the same version"
-        )
     if form != JSON:
         raise Refused(415, f"a body is {JSON}")
     if len(body) > LARGEST_JSON:

@@ -23,9 +23,6 @@ from curro.core.verdicts import Credited, Draw, Verdict
 
 JSON = "application/json"
 
-FRAME = "application/vnd.curro.frame"
-"""The content type that clients of version 0.2 send, which is refused."""
-
 KEY = "Idempotency-Key"
 """The header that is the same when a question is asked again, so that it is answered once."""
 
@@ -102,7 +99,7 @@ class ServedCurriculum:
         """`Curriculum.drop`."""
         self._post("drop", {"tickets": np.asarray(tickets).tolist()})
 
-    def credit(self, groups: Credited) -> np.ndarray:
+    def credit(self, groups: Verdict | Credited) -> np.ndarray:
         """`Curriculum.credit`, of groups of one size."""
         fields = {"advantages": groups.advantages.tolist(), "weights": groups.weights.tolist()}
         return np.array(self._post("credit", fields)["credit"], np.float64).reshape(groups.advantages.shape)

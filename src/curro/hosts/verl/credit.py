@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,23 +14,11 @@ from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
 
 from curro.core.policy import tokens_divisor
+from curro.core.verdicts import Credited
 from curro.hosts.verl.replay import ADVANTAGE, UNCREDITED, WEIGHT, parts_of
 
-
-@dataclass(frozen=True)
-class TaggedGroups:
-    """The groups of a batch as their tags describe them, for `Curriculum.credit`.
-
-    Attributes:
-        advantages: float64 (P, S), one a session; 0 where a session has no trajectory in the batch.
-        weights: float64 (P,), the importance weights of the draws.
-    """
-
-    advantages: np.ndarray
-    weights: np.ndarray
-
-
-Credit = Callable[[TaggedGroups], np.ndarray]
+Credit = Callable[[Credited], np.ndarray]
+"""`Curriculum.credit`, of the P groups of a batch with a column for each session, 0 where it has no row."""
 
 
 def write_credit(batch: Any, credit: Credit) -> None:
@@ -80,7 +67,7 @@ def credit_of_rows(keys: Sequence[str], tags: Sequence[dict[str, Any]], credit: 
         group: p for p, group in enumerate(dict.fromkeys(group for group, _ in sessions.values()))
     }
     width = 1 + max((session for _, session in sessions.values()), default=0)
-    groups = TaggedGroups(np.zeros((len(group_numbers), width)), np.zeros(len(group_numbers)))
+    groups = Credited(np.zeros((len(group_numbers), width)), np.zeros(len(group_numbers)))
     for row, (group, session) in sessions.items():
         p = group_numbers[group]
         groups.advantages[p, session], groups.weights[p] = tags[row][ADVANTAGE], tags[row][WEIGHT]

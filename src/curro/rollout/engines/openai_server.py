@@ -1,23 +1,30 @@
 """An engine that asks an OpenAI-compatible server: vLLM, SGLang, `transformers serve`, others.
 
-Requests ask for a stream, because these servers stop generating when a streaming client hangs up: that is how
-a cancelled call stops. A server that does not stream is read too, but it goes on generating what was
-cancelled. A tiny request before the first one finds out what a server supports.
+A rollout is a request of its own: some servers give no more to a request, and those that give several keep
+a prompt that they have just seen. Requests ask for a stream, because these servers stop generating when a
+streaming client hangs up: that is how a cancelled call stops. A server that does not stream is read too, but
+it goes on generating what was cancelled. A tiny request before the first one finds out what a server knows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
-import re
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+import math
+import random
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
-from curro.rollout.engines.openai_requests import Failure, Server, StreamedChoice
+
+try:
+    import openai
+except ImportError:
+    raise ImportError("OpenAIEngine needs the package openai: pip install 'curro[server]'") from None
 
 _OPTIONS = {
     "model": "model",
@@ -81,25 +88,334 @@ def retokenized(tokenizer: Any, text: str, *, stopped: bool, total: int | None) 
     return None if total is not None and total != len(ids) else tuple(ids)
 
 
-_PROBE = "curro asks 7391"
-"""A prompt of several tokens: if an answer of one token contains it, the server has repeated the prompt."""
+_BROKEN = ("abort", "error", "content_filter")
+"""Reasons to finish with which a server withholds the completion, or has none."""
+
+
+@dataclass
+class Answer:
+    """One completion, put together from the chunks in which it arrives; one JSON document is a single chunk.
+
+    Attributes:
+        pieces: the parts of the text.
+        ids, names, logprobs: of the tokens, as the server sent them; ids is None where it sent none.
+        finish: the server's reason to finish; None while the completion goes on.
+        total: the number of tokens by the server's count.
+    """
+
+    pieces: list[str] = field(default_factory=list)
+    ids: list[Any] | None = None
+    names: list[Any] = field(default_factory=list)
+    logprobs: list[Any] = field(default_factory=list)
+    finish: str | None = None
+    total: int | None = None
+
+    def add(self, chunk: Any) -> None:
+        """Take in a chunk; what no server of this kind sends is ignored."""
+        if not isinstance(chunk, Mapping):
+            return
+        parts = chunk.get("choices")
+        for part in parts if isinstance(parts, list) else []:
+            if isinstance(part, Mapping) and part.get("index", 0) == 0:
+                self._add(part)
+        usage = chunk.get("usage")
+        if isinstance(usage, Mapping) and type(usage.get("completion_tokens")) is int:
+            self.total = usage["completion_tokens"]
+
+    def _add(self, part: Mapping[str, Any]) -> None:
+        message = part.get("delta", part.get("message"))
+        piece = message.get("content") if isinstance(message, Mapping) else part.get("text")
+        if isinstance(piece, list):  # parts, of which those of a thought are not the answer
+            texts = [item.get("text") for item in piece if isinstance(item, Mapping) and "text" in item]
+            piece = "".join(text for text in texts if isinstance(text, str))
+        if isinstance(piece, str):
+            self.pieces.append(piece)
+        sent = (part.get(name) for name in ("token_ids", "response_token_ids"))
+        ids = next((ids for ids in sent if isinstance(ids, list)), None)
+        if ids is not None:
+            self.ids = [*(self.ids or ()), *ids]
+        logprobs = part.get("logprobs")
+        if isinstance(logprobs, Mapping):
+            content = logprobs.get("content")
+            if isinstance(content, list):
+                items = [item if isinstance(item, Mapping) else {} for item in content]
+                self.names += [item.get("token") for item in items]
+                self.logprobs += [item.get("logprob") for item in items]
+            elif isinstance(logprobs.get("token_logprobs"), list):
+                self.names += logprobs["tokens"] if isinstance(logprobs.get("tokens"), list) else []
+                self.logprobs += logprobs["token_logprobs"]
+        if isinstance(part.get("finish_reason"), str):
+            self.finish = part["finish_reason"]
+
+    @property
+    def text(self) -> str:
+        """What the model wrote; halves of characters (lone surrogates) become U+FFFD."""
+        return "".join(self.pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    @property
+    def token_ids(self) -> tuple[int, ...] | None:
+        """The tokens, where the server tells them."""
+        ids = self.ids if self.ids is not None else [_placeholder(name) for name in self.names] or None
+        if ids is None or not all(type(i) is int and i >= 0 for i in ids):
+            return None
+        return tuple(ids)
+
+    def rollout(self, *, with_logprobs: bool, token_ids: tuple[int, ...] | None) -> Rollout:
+        """The completion as a rollout.
+
+        Args:
+            with_logprobs: whether the server's log-probabilities belong to the distribution sampled from.
+            token_ids: the tokens; log-probabilities are left out unless there is one for each of them.
+        """
+        if self.finish in _BROKEN:
+            return Rollout("", error=f"the server ended the completion with {self.finish!r}")
+        numbers = [float(p) for p in self.logprobs if type(p) in (int, float) and math.isfinite(p)]
+        fits = token_ids is not None and len(numbers) == len(self.logprobs) == len(token_ids)
+        return Rollout(
+            self.text,
+            token_ids,
+            tuple(numbers) if fits and with_logprobs else None,
+            "length" if self.finish == "length" else "stop",
+        )
+
+
+def _placeholder(name: Any) -> int | None:
+    """N of `token_id:N`."""
+    digits = name.removeprefix("token_id:") if isinstance(name, str) else ""
+    return int(digits) if digits != name and digits.isascii() and digits.isdigit() else None
+
+
+# httpx of openai 2, httpx2 of openai 3
+_HTTP: Any = importlib.import_module(openai.DefaultAsyncHttpxClient.__base__.__module__.partition(".")[0])
+
+BASE_BYTES = 4 << 20
+"""Bytes allowed for an answer without any token: a list of models, an error."""
+TOKEN_BYTES = 2048
+"""Bytes allowed for a token in a stream, with its text, id, log-probability and the frame around them."""
+
+
+class TooLongError(Exception):
+    """An answer that is longer than what was asked for can be."""
+
+
+def limited_client(tokens: int, **options: Any) -> Any:
+    """A client for `openai.AsyncOpenAI` without redirects that reads no more than so many tokens take."""
+
+    async def limit(response: Any) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise TooLongError("the server's answer is compressed, so its length is not known")
+        response.stream = LimitedBody(response.stream, BASE_BYTES + TOKEN_BYTES * tokens)
+
+    return openai.DefaultAsyncHttpxClient(
+        follow_redirects=False,
+        event_hooks={"response": [limit]},
+        headers={"Accept-Encoding": "identity"},  # a compressed body may be a thousand times as long
+        **options,
+    )
+
+
+class LimitedBody(_HTTP.AsyncByteStream):
+    """A body that ends in `TooLongError` when it has too many bytes."""
+
+    def __init__(self, stream: Any, limit: int) -> None:
+        self.stream, self.limit = stream, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total = 0
+        async for chunk in self.stream:
+            total += len(chunk)
+            if total > self.limit:
+                raise TooLongError(f"the server's answer has more than {self.limit:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+
+_CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Capabilities:
-    """What a server supports.
+class Failure:
+    """Why a request brought less than was asked for.
 
     Attributes:
-        several: whether it returns `n` completions to one request, at this temperature.
-        logprobs: whether it returns log-probabilities of the tokens.
-        token_ids: whether it returns the ids of the tokens.
-        fields: the fields of a request that make it return all that.
+        reason: what messages say of it.
+        refused: whether the server would refuse the same request again.
+        wait: how many seconds the server wants to be left alone.
     """
 
-    several: bool
-    logprobs: bool
-    token_ids: bool
-    fields: Mapping[str, Any]
+    reason: str
+    refused: bool = False
+    wait: float = 0.0
+
+
+class Server:
+    """One server: its address, and how patient to be with it.
+
+    Args:
+        url: with the path of the API, as `http://host:8000/v1`.
+        tokens: of an answer, at most; a longer one is not read.
+        connections: requests under way at once.
+        timeout: seconds that a request may take.
+        retries: how often a failed request is repeated.
+        backoff: seconds before the first repetition; each further one waits twice as long.
+        api_key: sent as the bearer token.
+
+    Attributes:
+        counts: requests sent, and how many of them were repetitions.
+        asking: held by who finds out what the server gives; of the event loop last entered.
+    """
+
+    def __init__(
+        self, url: str, *, tokens: int, connections: int, timeout: float, retries: int, backoff: float,
+        api_key: str | None,
+    ) -> None:  # fmt: skip
+        self.url, self.tokens, self.connections, self.timeout = url, tokens, connections, timeout
+        self.retries, self.backoff, self.api_key = retries, backoff, api_key
+        self.counts = {"requests": 0, "retries": 0}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def enter(self) -> None:
+        """Make a client for this event loop: connections do not outlive theirs."""
+        if self._closed:
+            raise EngineError(f"the engine of {self.url} is closed: make a new one")
+        if self._loop is not asyncio.get_running_loop():
+            self._loop = asyncio.get_running_loop()
+            self.asking = asyncio.Lock()
+            self._slots = asyncio.Semaphore(self.connections)
+            timeout = openai.Timeout(self.timeout, connect=_CONNECT_SECONDS)
+            self._client = openai.AsyncOpenAI(
+                base_url=self.url,
+                api_key=self.api_key or "none",
+                max_retries=0,
+                timeout=timeout,
+                http_client=limited_client(self.tokens, timeout=timeout),
+            )
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        self._closed = True
+        if self._loop is asyncio.get_running_loop():
+            await self._client.close()
+
+    async def ask(self, body: dict[str, Any]) -> Answer | Failure:
+        """A finished completion, or why there is none after all retries.
+
+        Args:
+            body: the fields of the request; unless `stream` is among them, a stream is asked for.
+
+        Raises:
+            EngineError: no server answers, or it refuses this client or model.
+        """
+        wait, backoff = 0.0, self.backoff
+        for attempt in range(self.retries + 1):
+            if attempt:
+                self.counts["retries"] += 1
+                await asyncio.sleep(max(wait, backoff) * random.uniform(0.75, 1.25))
+                backoff *= 2
+            answer = await self._request({"stream": True} | body)
+            if isinstance(answer, Answer) or answer.refused:
+                break
+            wait = answer.wait
+        return answer
+
+    async def only_model(self) -> str:
+        """The name of the server's model."""
+        try:
+            listed = await self._client.get("/models", cast_to=object)
+        except openai.APIConnectionError as error:
+            raise self._dead(error) from error
+        except (openai.APIError, ValueError, TooLongError) as error:
+            raise EngineError(f"{self.url} does not list its models ({error}): name the model") from error
+        models = listed.get("data") if isinstance(listed, Mapping) else None
+        models = models if isinstance(models, list) else []
+        names = [str(model.get("id")) for model in models if isinstance(model, Mapping)]
+        if len(names) != 1:
+            has = f"several: {', '.join(names)[:300]}" if names else "none to list"
+            raise EngineError(f"name the model: {self.url} has {has}")
+        return names[0]
+
+    async def _request(self, body: dict[str, Any]) -> Answer | Failure:
+        path = "/chat/completions" if "messages" in body else "/completions"
+        answer = Answer()
+        async with self._slots:
+            self.counts["requests"] += 1
+            try:
+                async with asyncio.timeout(self.timeout):
+                    stream = await self._client.post(
+                        path, cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
+                    )
+                    async with stream:
+                        if _is_whole(stream.response):
+                            whole = json.loads(await stream.response.aread())
+                            if failure := _reported(whole):
+                                return failure
+                            answer.add(whole)
+                        else:
+                            async for chunk in stream:
+                                answer.add(chunk)
+            except (TimeoutError, openai.APITimeoutError):
+                return Failure(f"no whole answer in time ({self.timeout:g} s)")
+            except openai.APIStatusError as error:
+                return self._status(error, body["model"])
+            except (ValueError, RecursionError) as error:
+                return Failure(f"the server's answer is no JSON ({error!s:.200})")
+            except Exception as error:
+                # openai 2 lets the transport's own errors through where an answer breaks off
+                for cause in (error, error.__cause__):
+                    if isinstance(cause, TooLongError):
+                        return Failure(str(cause), refused=True)
+                    if isinstance(cause, _HTTP.ConnectError):
+                        raise self._dead(error) from error
+                if isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError):
+                    return Failure(f"the server failed in its answer: {error.message:.200}")
+                return Failure(f"the connection broke ({error.__cause__ or error})")
+        return answer if answer.finish is not None else Failure("the server's answer stopped before its end")
+
+    def _status(self, error: openai.APIStatusError, model: Any) -> Failure:
+        """What to do about an error by its HTTP status."""
+        status = f"HTTP {error.status_code}: {error.message:.200}"
+        if 300 <= error.status_code < 400:
+            to = error.response.headers.get("location", "")
+            raise EngineError(
+                f"{self.url} sends requests on to {to!r:.200}: give the address that they are to go to"
+            ) from error
+        if error.status_code in (401, 403):
+            raise EngineError(f"{self.url} refuses the key ({status}): give the right one") from error
+        if error.status_code == 404:
+            raise EngineError(
+                f"{self.url} has no model {model!r}, or is no OpenAI-compatible server ({status}): "
+                "correct the name or the address"
+            ) from error
+        after = error.response.headers.get("retry-after", "")
+        wait = min(float(after), 60.0) if after.isascii() and after.isdigit() else 0.0
+        passing = error.status_code in (408, 409, 425, 429) or error.status_code >= 500
+        return Failure(status, refused=not passing, wait=wait)
+
+    def _dead(self, error: Exception) -> EngineError:
+        why = error.__cause__ or error
+        return EngineError(f"no server answers at {self.url} ({why}): start it, or correct the address")
+
+
+def _is_whole(response: Any) -> bool:
+    """Whether the server answers with one JSON document, although a stream was asked for."""
+    media_type = response.headers.get("content-type", "").partition(";")[0]
+    return media_type.strip().lower() == "application/json"
+
+
+def _reported(answer: Any) -> Failure | None:
+    """The error that an answer in one piece may report."""
+    error = answer.get("error") if isinstance(answer, Mapping) else None
+    if error is None:
+        return None
+    message = error.get("message") if isinstance(error, Mapping) else error
+    return Failure(f"the server failed in its answer: {message!s:.200}")
+
+
+_PROBE = "curro asks 7391"
+"""A prompt of several tokens: if an answer of one token contains it, the server has repeated the prompt."""
 
 
 class OpenAIEngine:
@@ -107,8 +423,7 @@ class OpenAIEngine:
 
     A request that fails (HTTP 429 or 5xx, a broken answer, no answer in time) is repeated, with twice the
     wait each time; rollouts that still lack then carry `error`. What the server refuses (other HTTP 4xx) is
-    not repeated, nor is an answer that is longer than the tokens asked for can be. At temperature 0 a request
-    is for one completion: vLLM refuses to give several.
+    not repeated, nor is an answer that is longer than the tokens asked for can be.
 
     Args:
         base_url: `http://host:port`, or with a path as `http://host:port/v1`.
@@ -141,7 +456,7 @@ class OpenAIEngine:
         temperature: float = 1.0,
         top_p: float = 1.0,
         tokenizer: Any = None,
-        connections: int = 64,
+        connections: int = 256,
         timeout: float = 600.0,
         retries: int = 3,
         backoff: float = 1.0,
@@ -160,6 +475,7 @@ class OpenAIEngine:
         self.settings = SamplingSettings(max_new_tokens, temperature, top_p)
         self.server = Server(
             base_url.rstrip("/") + ("" if address.path.strip("/") else "/v1"),
+            tokens=max_new_tokens,
             connections=connections,
             timeout=timeout,
             retries=retries,
@@ -170,8 +486,8 @@ class OpenAIEngine:
         self.extra = checked_extra(extra)
         self.with_logprobs = tempered_logprobs or (self.settings.is_plain and is_plain(self.extra))
         self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p}
-        self._counts = dict.fromkeys(("rollouts", "failed", "retokenized", "not_round_trip"), 0)
-        self._capabilities: dict[bool, Capabilities] = {}
+        self._counts = dict.fromkeys(("rollouts", "failed", "not_round_trip"), 0)
+        self._fields: dict[bool, dict[str, Any]] = {}
 
     async def generate(self, prompt: Prompt, n: int) -> list[Rollout]:
         """n rollouts of a prompt, failed ones included.
@@ -181,43 +497,38 @@ class OpenAIEngine:
                 model), or the engine is closed.
             PromptError: the server refuses this prompt.
         """
-        capabilities = await self.capabilities(chat=not isinstance(prompt, str))
-        body = self._body(prompt, capabilities.fields)
-        sizes = [n] if capabilities.several else [1] * n
-        answers = await _together([self.server.ask(body, size, size) for size in sizes if size])
-        choices, failure = answers[0]
-        if sizes[0] > 1 and _refuses_several(failure) and not choices:
-            sizes = [1] * n  # it gave two to the first request, and gives no more than some number
-            answers = await _together([self.server.ask(body, 1, 1) for _ in sizes])
-        rollouts: list[Rollout] = []
-        for size, (choices, failure) in zip(sizes, answers, strict=True):
-            failed = Rollout("", error=failure.reason if failure else "")
-            rollouts += [self._rollout(choice) for choice in choices] + [failed] * (size - len(choices))
-        self._counts["rollouts"] += len(rollouts)
+        body = self._body(prompt, await self.fields(chat=not isinstance(prompt, str)))
+        answers = await _together([self.server.ask(body) for _ in range(n)])
+        rollouts = [
+            self._rollout(answer) if isinstance(answer, Answer) else Rollout("", error=answer.reason)
+            for answer in answers
+        ]
+        self._counts["rollouts"] += n
         self._counts["failed"] += sum(rollout.error is not None for rollout in rollouts)
-        refused = [failure.reason for _, failure in answers if failure and failure.refused]
-        if refused and not any(choices for choices, _ in answers):
+        failures = [answer for answer in answers if isinstance(answer, Failure)]
+        refused = [failure.reason for failure in failures if failure.refused]
+        if refused and len(failures) == n:
             raise PromptError(f"{self.server.url} refuses the prompt {prompt!r:.80} ({refused[0]})")
         return rollouts
 
-    async def capabilities(self, *, chat: bool = False) -> Capabilities:
-        """What the server supports for plain prompts, or for conversations; it is asked once.
+    async def fields(self, *, chat: bool = False) -> Mapping[str, Any]:
+        """The fields that the server knows of requests for plain prompts, or conversations; it is asked once.
 
         Raises:
             EngineError: as `generate`.
         """
         self.server.enter()
         async with self.server.asking:
-            if chat not in self._capabilities:
-                self._capabilities[chat] = await self._probe(chat)
-        return self._capabilities[chat]
+            if chat not in self._fields:
+                self._fields[chat] = await self._probe(chat)
+        return self._fields[chat]
 
     async def close(self) -> None:
         """Close the connections; nothing is generated after this."""
         await self.server.close()
 
     def metrics(self) -> dict[str, float]:
-        """Requests and repeated ones; rollouts and failed ones; texts tokenised again, those without ids."""
+        """Requests and repeated ones, rollouts and failed ones, and texts whose tokens are not sure."""
         counts = self.server.counts | self._counts
         return {f"engine/{name}": float(count) for name, count in counts.items()}
 
@@ -225,51 +536,40 @@ class OpenAIEngine:
         prompt_field = {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}
         return {**prompt_field, **self.sampling, "model": self.model, **fields, **self.extra}
 
-    async def _probe(self, chat: bool) -> Capabilities:
+    async def _probe(self, chat: bool) -> dict[str, Any]:
         if self.model is None:
             self.model = await self.server.only_model()
         prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
-        reason, is_greedy = "an empty answer", self.settings.is_greedy
-        remaining = field_sets(chat, is_greedy=is_greedy)
-        without_stream: dict[str, Any] = {}
+        remaining = field_sets(chat, is_greedy=self.settings.is_greedy)
+        stream: dict[str, Any] = {}
         while remaining:
-            fields = remaining[0] | without_stream
-            body = self._body(prompt, fields) | {"max_tokens": 1}
-            for several in (1,) if is_greedy else (2, 1):  # some servers refuse a request for two
-                choices, failure = await self.server.ask(body, needed=1, n=several)
-                if choices or not _refuses_several(failure):
-                    break
-            if choices and _PROBE in choices[0].text:
-                raise EngineError(
-                    f"the server at {self.server.url} repeats the conversation in its answers: use plain "
-                    "prompts, or a server that reads the model's chat template"
-                )
-            if choices:
-                return Capabilities(
-                    several=len(choices) > 1,
-                    logprobs=any(choice.logprobs for choice in choices),
-                    token_ids=any(choice.token_ids is not None for choice in choices),
-                    fields=fields,
-                )
-            reason = failure.reason if failure else reason
-            if failure is None or not failure.refused:
+            fields = remaining[0] | stream
+            answer = await self.server.ask(self._body(prompt, fields) | {"max_tokens": 1})
+            if isinstance(answer, Answer):
+                if _PROBE in answer.text:
+                    raise EngineError(
+                        f"the server at {self.server.url} repeats the conversation in its answers: use plain "
+                        "prompts, or a server that reads the model's chat template"
+                    )
+                return fields
+            if not answer.refused:
                 break
-            if "stream" in reason.lower() and not without_stream:
-                without_stream = {"stream": False}  # the same fields again, in an answer of one piece
+            if "stream" in answer.reason.lower() and not stream:
+                stream = {"stream": False}  # the same fields again, in an answer of one piece
             else:
                 del remaining[0]
         raise EngineError(
-            f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
+            f"the server at {self.server.url} answers no request for the model {self.model!r}: "
+            f"{answer.reason}"
         )
 
-    def _rollout(self, choice: StreamedChoice) -> Rollout:
-        ids = choice.token_ids
+    def _rollout(self, answer: Answer) -> Rollout:
+        ids = answer.token_ids
         if ids is None and self.tokenizer is not None:
-            stopped = choice.finish != "length"
-            ids = retokenized(self.tokenizer, choice.text, stopped=stopped, total=choice.total)
-            self._counts["retokenized"] += 1
+            stopped = answer.finish != "length"
+            ids = retokenized(self.tokenizer, answer.text, stopped=stopped, total=answer.total)
             self._counts["not_round_trip"] += ids is None
-        return choice.rollout(with_logprobs=self.with_logprobs, token_ids=ids)
+        return answer.rollout(with_logprobs=self.with_logprobs, token_ids=ids)
 
 
 async def _together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -282,12 +582,3 @@ async def _together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
-
-
-_SEVERAL = re.compile(r"\bn\b|\bchoices?\b|\bcompletions? (?:choice|per)", re.IGNORECASE)
-"""What servers that give one completion a request say of a request for several."""
-
-
-def _refuses_several(failure: Failure | None) -> bool:
-    """Whether a server refused a request because it asks for several completions: what it says names `n`."""
-    return failure is not None and failure.refused and _SEVERAL.search(failure.reason) is not None

@@ -380,16 +380,6 @@ def test_training_with_and_without_sharing_is_the_same_but_for_rounding(tmp_path
     torch.testing.assert_close(results[1], results[0], atol=1e-5, rtol=1e-5)
 
 
-def test_products_of_16_bits_log_their_ratio(tmp_path):
-    made = trainer(tmp_path, bf16=True, max_steps=2)
-    made.train()
-    logged = [line for line in made.state.log_history if "sampling/importance_sampling_ratio/mean" in line]
-    assert len(logged) == 2
-    for line in logged:
-        assert line["sampling/importance_sampling_ratio/mean"] == pytest.approx(1, abs=0.05)
-        assert 0 < line["sampling/sampling_logp_difference/max"] < 0.5
-
-
 @pytest.mark.parametrize("skip", [True, False])
 def test_a_step_without_signal_is_skipped(tmp_path, skip):
     """The reward is 1 or 0 for all rollouts after the first step, so that nothing is learnt from them."""

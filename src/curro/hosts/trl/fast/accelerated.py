@@ -7,12 +7,10 @@ lacks something, `AcceleratedGRPOTrainer` is TRL's own trainer, and the log says
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
-from accelerate import Accelerator
 from trl import GRPOConfig, GRPOTrainer
 
 from curro.hosts.trl.fast.flat_groups import (
@@ -27,13 +25,12 @@ from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of,
 
 
 class AcceleratedGRPOTrainer(GRPOTrainer):
-    """TRL's GRPOTrainer with four accelerations.
+    """TRL's GRPOTrainer with three accelerations.
 
     - A prompt that stands in several rows is computed once, while generating and while training.
     - Rollouts with advantage 0 get no backward pass, and before the first update no forward pass.
     - Under autocast, weights are rounded once a generation and not once a token; on a CPU one uniform number
       draws a token instead of one exponential number for each token of the vocabulary.
-    - Where products are rounded to 16 bits, the ratio of training's probabilities to sampling's is logged.
 
     Args:
         share_prompts: compute a prompt once for its group.
@@ -44,7 +41,6 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
     args: GRPOConfig
     _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
     _shared_prompts: SharedPrompts | None = None
-    _trained_log_probs: torch.Tensor
     _rows_with_gradient: torch.Tensor | None = None
     _flat_values: tuple[torch.Tensor, ...] | None = None
     _sampled: tuple[SampledLogProbs, Any] | None = None
@@ -75,11 +71,7 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
     # ------------------------------ generating ------------------------------
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        """TRL's, with a prompt that stands in several rows computed once, and with sampling's probabilities.
-
-        Where products are rounded to 16 bits, training gives a token another probability than sampling did.
-        Sampling's are kept then, so that the ratio can be logged.
-        """
+        """TRL's, with a prompt that stands in several rows computed once."""
         if (
             not self._is_accelerated
             or self.use_vllm
@@ -91,23 +83,19 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
             # else transformers lets a process stop while the others still need it to gather weights
             cast(Any, model)._is_fsdp_managed_module = True
         is_training = cast(Any, self.model).training
-        is_rounded = self.accelerator.mixed_precision != "no"
+        draws_own = self.accelerator.mixed_precision != "no" and self.accelerator.device.type == "cpu"
         stands_in = only_advantages_teach(self) and not self._merges_rounds
         config = self.generation_config
         samples = getattr(config, "num_beams", 1) in (None, 1)  # a beam search has no one drawn token a row
         sampled = None
-        if is_training and samples and (is_rounded or stands_in):
-            draws_own = is_rounded and self.accelerator.device.type == "cpu"
+        if is_training and samples and (draws_own or stands_in):
             sampled = SampledLogProbs(model, as_transformers=not draws_own)
         shared = nullcontext() if self._shared_prompts is None else shared_prefixes(model, config)
         # one autocast around all tokens: weights are rounded once, not once a token
         with self.accelerator.autocast(), shared, sampled or nullcontext():
             completion_ids, logprobs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-        if sampled is not None:
-            if stands_in:
-                self._sampled = sampled, completion_ids
-            if is_rounded:
-                logprobs = sampled.of(completion_ids)
+        if sampled is not None and stands_in:
+            self._sampled = sampled, completion_ids
         return completion_ids, logprobs
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -142,11 +130,9 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
             self._rows_with_gradient = rows_with_gradient(inputs)
             self._flat_values = sampled_values(self, inputs)
         try:
-            loss = super()._compute_loss(model, inputs)
-            self._log_ratio(inputs)
+            return super()._compute_loss(model, inputs)
         finally:
             self._rows_with_gradient = self._flat_values = None
-        return loss
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -184,49 +170,6 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
 
         rows = self._rows_with_gradient if compute_entropy and not has_images else None  # of the loss
         if rows is None:
-            computed = compute(slice(None), True)
-        else:
-            with self.accelerator.autocast():
-                computed = join_rows(rows, compute)
-        if compute_entropy:  # of the loss
-            self._trained_log_probs = cast(torch.Tensor, computed[0]).detach()
-        return cast(Any, computed)
-
-    def _log_ratio(self, inputs: Mapping[str, Any]) -> None:
-        """Log the ratio of training's probabilities to sampling's before an update, as TRL with vLLM."""
-        first = self._step % (cast(int, self.args.steps_per_generation) * self.num_iterations)
-        if inputs.get("sampling_per_token_logps") is None or self.use_vllm:
-            return
-        if first < self.args.gradient_accumulation_steps:
-            computed = self._trained_log_probs
-            if self._flat_values is not None and self._rows_with_gradient is not None:
-                computed = computed.masked_fill(~self._rows_with_gradient[:, None], torch.nan)
-            for name, value in describe_ratio(computed, inputs, self.accelerator).items():
-                self._metrics["train"][name].append(value)
-
-
-def describe_ratio(
-    trained_log_probs: torch.Tensor, inputs: Mapping[str, Any], accelerator: Accelerator
-) -> dict[str, float]:
-    """TRL's metrics of the ratio of training's probabilities (B, T) to sampling's, over all processes.
-
-    Before an update the two are of the same weights, and differ by rounding alone.
-    """
-    mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-    difference = trained_log_probs - inputs["sampling_per_token_logps"]
-    difference = difference[mask.bool() & difference.isfinite()]
-    if not len(difference):
-        difference = difference.new_zeros(1)
-    ratio = difference.exp()
-    metrics = {}
-    for name, value in {
-        "sampling_logp_difference/mean": difference.abs().mean(),
-        "sampling_logp_difference/max": difference.abs().max(),
-        "importance_sampling_ratio/min": ratio.min(),
-        "importance_sampling_ratio/mean": ratio.mean(),
-        "importance_sampling_ratio/max": ratio.max(),
-    }.items():
-        gathered = accelerator.gather(value)
-        reduced = {"min": gathered.min, "mean": gathered.mean, "max": gathered.max}[name.split("/")[1]]()
-        metrics[f"sampling/{name}"] = float(reduced)
-    return metrics
+            return cast(Any, compute(slice(None), True))
+        with self.accelerator.autocast():
+            return cast(Any, join_rows(rows, compute))
