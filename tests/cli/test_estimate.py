@@ -228,14 +228,12 @@ def test_a_servers_estimate(curro, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("estimate dta.jsonl", "there is no file or folder 'dta.jsonl'"),
         ("estimate lab:chains -k 0", "greater than or equal to 1"),
         ("estimate lab:chains --threads 0", "threads must be 1 or more, not 0"),
         ("estimate lab:chains --max-completion-length 0", "--max-completion-length must be 1 or more, not 0"),
         ("estimate lab:chains --model lab:chains --server http://x", "not both"),
         ("estimate lab:chains --server http://localhost:1", "--server-model"),
         ("estimate lab:chains --server nowhere --server-model m", "is like http://"),
-        ("estimate lab:chains --reward maths", "did you mean 'math'?"),
         ("estimate lab:chains --model lab:chain", "the lab has no model 'chain'"),
         (
             "estimate lab:chains --limit 2 --server http://127.0.0.1:9 --server-model m",

@@ -10,7 +10,7 @@ import pytest
 
 from curro.cli import COMMANDS
 from curro.cli.methods import KINDS, METHODS
-from curro.training.declared import known_settings
+from curro.training.settings import known_settings
 
 
 def test_the_help_of_train_lists_what_is_used_most_first(curro):

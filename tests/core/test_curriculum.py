@@ -165,7 +165,7 @@ def test_too_few_free_prompts(spec):
 @pytest.mark.parametrize(("n", "step"), [(1.5, 0), (None, 0), ("2", 0), (1, 0.5), (1, None), (1, 2**70)])
 def test_counts_and_steps_are_whole_numbers(n, step):
     curriculum = Curriculum("uniform", 3)
-    with pytest.raises(ConfigError, match=r"select needs a whole number as (n|step), not "):
+    with pytest.raises(ConfigError, match=r"(n|step) is a whole number.*, not "):
         curriculum.select(n, step=step)
     assert curriculum.free == 3
 
@@ -176,7 +176,7 @@ def test_steps_only_grow():
     curriculum.select(1, step=5)
     with pytest.raises(ConfigError, match="step 4 is before step 5"):
         curriculum.select(1, step=4)
-    with pytest.raises(ConfigError, match="n >= 1, not 0"):
+    with pytest.raises(ConfigError, match="n is a whole number from 1, not 0"):
         curriculum.select(0, step=6)
 
 

@@ -1,6 +1,7 @@
 """Any interleaving of select, observe, drop, refusals and resumes keeps the port's promises."""
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.methods.prediction.judging import Scripted, by_number
 
 from curro import Curriculum, ExhaustedError, RewardError, TicketError
 
@@ -32,6 +34,7 @@ SELECTIONS = [
     "posterior:target=none,candidates=2,exploration=0.5",
     "sec:categories=3",
     "adcl:chunks=3",
+    "metis:candidates=2,exploration=0.3,failed=zero,spread=true",
     "frontier",
     "frontier:candidates=4",
 ]
@@ -60,7 +63,9 @@ class Port(RuleBasedStateMachine):
 
     def fresh(self):
         prompts = TEXTS if self.spec == SELECTIONS[-1] else SIZE
-        return Curriculum(self.spec, prompts, advantage=self.advantage, seed=3)
+        curriculum = Curriculum(self.spec, prompts, advantage=self.advantage, seed=3)
+        curriculum.attach(Scripted(by_number))
+        return curriculum
 
     def both(self, act):
         self.is_saved = False
@@ -110,7 +115,7 @@ class Port(RuleBasedStateMachine):
         if holes:
             rewards = np.where(rng.random(rewards.shape) < 0.4, rewards, np.nan)
         verdict, same = self.both(lambda curriculum: curriculum.observe(tickets, rewards))
-        np.testing.assert_equal(vars(verdict), vars(same))
+        np.testing.assert_equal(asdict(verdict), asdict(same))
         some = np.isfinite(rewards).any(axis=1)
         lost = [ticket for ticket, fine in zip(tickets, some, strict=True) if not fine]
         assert not verdict.admitted[~some].any()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.methods.prediction.judging import Scripted, by_number
 
 from curro import Curriculum
 
@@ -27,6 +28,8 @@ BATCHES = [
     "posterior",
     "posterior:target=none,exploration=0.25",
     "frontier",
+    "metis:candidates=2",
+    "metis:candidates=2,spread=true",
     "frontier:candidates=4",
 ]
 """They choose for a whole batch: small selects draw other prompts than one large one."""
@@ -38,7 +41,9 @@ TEXTS = [{"prompt": f"{'abcd'[i % 4]} {i}"} for i in range(len(RATES))]
 
 def curriculum_of(spec, seed, **options):
     """The last selection learns from texts, the others know the number of prompts alone."""
-    return Curriculum(spec, TEXTS if spec == BATCHES[-1] else len(RATES), seed=seed, **options)
+    curriculum = Curriculum(spec, TEXTS if spec == BATCHES[-1] else len(RATES), seed=seed, **options)
+    curriculum.attach(Scripted(by_number))
+    return curriculum
 
 
 def roll_out(prompts, step, group=8):
@@ -128,6 +133,7 @@ def test_the_scale_of_rewards_does_not_change_the_draws(spec, scale, reward_rang
 @pytest.mark.parametrize("kind", ["negative", "continuous", "huge", "one outlier", "single rollout"])
 def test_rewards_of_any_real_value(spec, kind):
     curriculum = Curriculum(spec, 20, seed=4)
+    curriculum.attach(Scripted(by_number))
     rng = np.random.default_rng(5)
     for step in range(60):
         draw = curriculum.select(5, step=step)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from curro import CheckpointError, ConfigError, Curriculum, PromptTable
+from curro.core.prompts import flat_variance
 
 
 def test_a_prompt_is_a_number_with_its_key_beside_it():
@@ -142,4 +143,4 @@ def test_a_name_that_checkpoints_cannot_keep_is_refused():
 def test_a_reward_range_that_has_no_variance_left_is_refused():
     with pytest.raises(ConfigError, match="variances are too small to be told from 0"):
         PromptTable(3, reward_range=(0, 1e-300))
-    assert PromptTable(3, reward_range=(0, 1e-6)).flat_variance() > 0
+    assert flat_variance(0.0, (0, 1e-6)) > 0

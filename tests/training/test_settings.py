@@ -10,8 +10,8 @@ import pytest
 from curro import ConfigError
 from curro.core.errors import RunError
 from curro.runs.folder import RunFolder
-from curro.training.declared import MAX_SEED, flags_of, known_settings
-from curro.training.settings import TrainSettings, read_settings
+from curro.training.declared import flags_of
+from curro.training.settings import MAX_SEED, TrainSettings, known_settings, read_settings
 
 
 @pytest.mark.parametrize(

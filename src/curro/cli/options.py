@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.training.declared import SettingSpec, known_settings, plain_type
-from curro.training.settings import TrainSettings, read_settings
+from curro.training.declared import SettingSpec, plain_type
+from curro.training.settings import TrainSettings, known_settings, read_settings
 
 Config = Annotated[
     Path | None,

@@ -106,10 +106,6 @@ class Part:
 
     table: PromptTable
 
-    def bind(self, table: PromptTable) -> None:
-        """Keep the prompt table; add columns. The port calls it once, before anything else."""
-        self.table = table
-
     def state_dict(self) -> dict[str, Any]:
         """What the part remembers beside the prompt table and the random numbers."""
         return {}
@@ -135,7 +131,7 @@ class Chooser(Part):
     posterior: Any = None
     rng: np.random.Generator
 
-    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:  # type: ignore[override]
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         """Keep the prompt table and the random numbers; add columns, build indexes."""
         self.table, self.rng = table, rng
 
@@ -333,6 +329,10 @@ class Gate(Part):
 
     needs_top_up: ClassVar[bool] = False
 
+    def bind(self, table: PromptTable) -> None:
+        """Keep the prompt table; add columns. The port calls it once, before anything else."""
+        self.table = table
+
     def __call__(self, groups: Groups) -> np.ndarray:
         """Which groups are trained on, bool (P,).
 
@@ -368,6 +368,10 @@ class Advantage(Part):
     with it; what is remembered of all of them belongs in `state_dict`.
     """
 
+    def bind(self, table: PromptTable) -> None:
+        """Keep the prompt table; add columns. The port calls it once, before anything else."""
+        self.table = table
+
     def __call__(self, groups: Groups) -> np.ndarray:
         """Advantages (P, G) of finished groups, 0 where a rollout was not scored.
 
@@ -395,7 +399,7 @@ class Allocation(Part):
     first = 0
     selection: Selection
 
-    def bind(self, table: PromptTable, selection: Selection) -> None:  # type: ignore[override]
+    def bind(self, table: PromptTable, selection: Selection) -> None:
         """Keep the prompt table and the selection, which is bound already; add columns."""
         self.table, self.selection = table, selection
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from curro.core import registry
 from curro.core.bases import Advantage, Allocation, Gate, Predictor, Selection
@@ -107,30 +107,14 @@ def check_configuration(saved: Any, here: Mapping[str, Any]) -> None:
     """Compare the configuration in a checkpoint with that of the curriculum which is to load it.
 
     Raises:
-        CheckpointError: names the first setting or option that differs, with both values.
+        CheckpointError: names the first setting that differs, with both values.
     """
     if not isinstance(saved, Mapping):
-        raise _other_configuration("configuration", saved, dict(here))
-    for setting in (*here, *(name for name in saved if name not in here)):
-        value: Any = here.get(setting)
-        earlier: Any = saved.get(setting)
+        saved = {"configuration": saved}
+    for setting in {**here, **saved}:
+        earlier, value = saved.get(setting), here.get(setting)
         if earlier != value:
-            if _differ_in_options(earlier, value):
-                option = next(name for name in {**earlier, **value} if earlier.get(name) != value.get(name))
-                setting = f"{setting} option {option!r}"
-                earlier, value = earlier.get(option), value.get(option)
-            raise _other_configuration(setting, earlier, value)
-
-
-def _differ_in_options(saved: Any, here: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether both specs are of the same method and all their options have names."""
-    if not (isinstance(saved, Mapping) and isinstance(here, Mapping)):
-        return False
-    return saved.get("name") == here.get("name") and "" not in {**saved, **here}
-
-
-def _other_configuration(setting: str, saved: Any, here: Any) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint is of another configuration: its {setting} is {saved!r:.300}, this curriculum's is "
-        f"{here!r:.300}; resume with what saved it, or start a new run"
-    )
+            raise CheckpointError(
+                f"the checkpoint is of another configuration: its {setting} is {earlier!r:.300}, this "
+                f"curriculum's is {value!r:.300}; resume with what saved it, or start a new run"
+            )

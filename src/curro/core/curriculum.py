@@ -147,7 +147,7 @@ class Curriculum:
         self.config: dict[str, Any] = {
             **{part: describe_part(part, spec) for part, spec in specs.items()},
             "reward_range": list(self.table.reward_range),
-            "seed": _read_seed(seed),
+            "seed": _whole_number("seed", seed, least=0),
         }
         self.table.signal_parts = read_signal(signal)
         self._names_signal = signal is not None
@@ -318,10 +318,8 @@ class Curriculum:
 
     def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
         """The arguments of `select` as whole numbers; `rollouts` may be None."""
-        n, step = _whole_number("n", n), _whole_number("step", step)
+        n, step = _whole_number("n", n, least=1), _whole_number("step", step)
         rollouts = None if rollouts is None else _whole_number("rollouts", rollouts)
-        if n < 1:
-            raise ConfigError(f"select needs n >= 1, not {n}")
         if step < self.step:
             raise ConfigError(
                 f"step {step} is before step {self.step}: report the training step, which only grows"
@@ -419,21 +417,17 @@ class Curriculum:
             raise
 
     def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray]:
-        """Ask the gate, the advantage and the selection about finished groups.
+        """What becomes of finished groups, and the rollouts that may update the policy, bool (P, G).
 
-        Args:
-            groups: with the rewards that are trained on, from which the advantages follow.
-            signal_groups: the same groups with the signal's rewards, by which everything else decides.
-
-        Returns:
-            The outcome, and the rollouts by which the policy may be updated, bool (P, G).
+        Advantages follow from the trained rewards of `groups`; by the signal's, in `signal_groups`, the gate
+        and the selection decide.
         """
-        admitted_P = (signal_groups.count > 0) & self.admission(signal_groups)
         advantages_PG, credited_PG = self.advantage(groups), signal_groups.scored
+        admitted_P = (signal_groups.count > 0) & self.admission(signal_groups)
         without_P = self.selection.without_update(signal_groups)
         if without_P is not None:
-            advantages_PG = np.where(without_P[:, None], 0.0, advantages_PG)
             credited_PG = credited_PG & ~without_P[:, None]
+            advantages_PG = np.where(without_P[:, None], 0.0, advantages_PG)
             if self.selection.leaves_out == "groups":
                 admitted_P &= ~without_P
         return Outcome.of(signal_groups, advantages_PG, admitted_P), credited_PG
@@ -462,8 +456,7 @@ class Curriculum:
             TicketError, RewardError: as `observe` does.
             ConfigError: a budget below 0.
         """
-        if (budget := _whole_number("rollouts", rollouts)) < 0:
-            raise ConfigError(f"a budget of further rollouts is a number from 0, not {budget}")
+        budget = _whole_number("rollouts", rollouts, least=0)
         feedback = Feedback.read(tickets, rewards, named)
         rows = self.ledger.find(feedback.tickets)
         groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
@@ -580,23 +573,19 @@ class Curriculum:
         check_configuration(state.get("config"), self.config)
 
     def _load(self, state: Mapping[str, Any]) -> None:
+        step = state["step"]
+        check_state(0 <= step <= LAST_STEP, "step", "is no training step")
         self.table.load_state_dict(state["table"])
-        check_state(
-            self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step"
-        )
         self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
-        check_state(
-            self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step"
-        )
-        check_state(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
-        check_state(
-            0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed"
-        )
+        check_state(self.table["last_step"].max() <= step, "table/last_step", "is after the last step")
+        check_state(self.ledger.steps.max(initial=0) <= step, "ledger/steps", "is after the last step")
+        is_count = 0 <= state["admitted"] <= self.ledger.observed
+        check_state(is_count, "admitted", "is not from 0 to the observed")
         parts = state.get("signal_parts", [])
         check_state(all(isinstance(name, str) for name in parts), "signal_parts", "are not names")
         if not self._names_signal:
             self.table.signal_parts = tuple(parts)
-        self.step, self.admitted = state["step"], state["admitted"]
+        self.step, self.admitted = step, state["admitted"]
         self.meters.load_state_dict(state["meters"])
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])
@@ -640,22 +629,12 @@ def _are_rows(prompts: Any) -> bool:
     return is_list or hasattr(prompts, "column_names")
 
 
-def _read_seed(seed: Any) -> int:
-    """The seed as a plain number."""
-    try:
-        number = operator.index(seed)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise ConfigError(f"seed must be a whole number of 0 or more, not {seed!r:.50}")
-    return number
-
-
-def _whole_number(name: str, value: Any) -> int:
+def _whole_number(name: str, value: Any, least: int = 1 - 2**62) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        number = None
-    if number is None or not abs(number) < 2**62:
-        raise ConfigError(f"select needs a whole number as {name}, not {value!r:.50}")
+        number = least - 1
+    if not least <= number < 2**62:
+        rule = "a whole number" if least < 0 else f"a whole number from {least}"
+        raise ConfigError(f"{name} is {rule}, not {value!r:.50}")
     return number

@@ -189,15 +189,11 @@ class PromptTable:
         tolerance (1 - tolerance), so this is the papers' rule and holds for any rewards. A tolerance
         of 0 allows for rounding.
         """
-        return variance <= self.flat_variance(tolerance)
+        return variance <= flat_variance(tolerance, self.reward_range)
 
     def is_solved(self, mean: np.ndarray, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Whether groups of these rewards count as solved: `is_flat`, and at least halfway to success."""
         return self.is_flat(variance, tolerance) & (self.success_rate(mean) >= 0.5)
-
-    def flat_variance(self, tolerance: float = 0.0) -> float:
-        """The largest variance that `is_flat`."""
-        return flat_variance(tolerance, self.reward_range)
 
     def visit(self, prompts: np.ndarray, steps: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
         """Note one more visit of each of P prompts: its step, and its group's mean reward and variance."""
@@ -207,32 +203,30 @@ class PromptTable:
 
     def metrics(self) -> dict[str, float]:
         """Counts by the latest visit: unseen, solved, unsolved (no variance), learnable; success rates."""
-        seen, solved, flat, mean, deviation, _ = self.census()
+        seen, solved, flat, mean, deviation = self.census()
         return {
             "table/unseen": float(self.size - seen),
             "table/solved": float(solved),
             "table/unsolved": float(flat - solved),
             "table/learnable": float(seen - flat),
-            "table/success_rate_mean": mean if seen else np.nan,
-            "table/success_rate_std": deviation if seen else np.nan,
+            "table/success_rate_mean": mean,
+            "table/success_rate_std": deviation,
         }
 
-    def census(self) -> tuple[int, int, int, float, float, float]:
+    def census(self) -> tuple[int, int, int, float, float]:
         """Summarise the prompts seen so far by their latest visit.
 
         Returns how many there are, how many are solved and how many have no variance; the mean and the
-        standard deviation of their success rates, and the mean of their reward variances.
+        standard deviation of their success rates, NaN of none.
         """
         seen = np.flatnonzero(self.columns["visits"])
         mean_S, variance_S = (
             self.columns[name][seen].astype(np.float64) for name in ("reward_mean", "reward_variance")
         )
         rate_S, flat_S = self.success_rate(mean_S), self.is_flat(variance_S)
-        solved = int(np.count_nonzero(flat_S & (rate_S >= 0.5)))
-        if not len(seen):
-            return 0, 0, 0, 0.0, 0.0, 0.0
-        numbers = (float(rate_S.mean()), float(rate_S.std()), float(variance_S.mean()))
-        return len(seen), solved, int(np.count_nonzero(flat_S)), *numbers
+        solved, flat = np.count_nonzero(flat_S & (rate_S >= 0.5)), np.count_nonzero(flat_S)
+        spread = (float(rate_S.mean()), float(rate_S.std())) if len(seen) else (np.nan, np.nan)
+        return len(seen), int(solved), int(flat), *spread
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """A copy of every column."""
@@ -358,10 +352,9 @@ def _check_columns(saved: Mapping[str, np.ndarray], columns: Mapping[str, np.nda
                 f"saved column {name!r} is {earlier.dtype}{earlier.shape}, "
                 f"this table needs {column.dtype}{column.shape}"
             )
-    visits, mean, variance = (saved[name] for name in ("visits", "reward_mean", "reward_variance"))
-    seen_N = visits > 0
-    check_state((visits >= 0).all(), "table/visits", "is below 0")
+    seen_N = saved["visits"] > 0
+    mean_S, variance_S = saved["reward_mean"][seen_N], saved["reward_variance"][seen_N]
+    check_state((saved["visits"] >= 0).all(), "table/visits", "is below 0")
     check_state((saved["last_step"] >= -1).all(), "table/last_step", "is below -1")
-    check_state(np.isfinite(mean[seen_N]).all(), "table/reward_mean", "is not finite")
-    is_variance = np.isfinite(variance[seen_N]).all() and (variance[seen_N] >= 0).all()
-    check_state(is_variance, "table/reward_variance", "is not finite and from 0")
+    is_moment = np.isfinite([mean_S, variance_S]).all() and (variance_S >= 0).all()
+    check_state(is_moment, "table/reward_mean or reward_variance", "is of no rewards")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.checkpoint import check_state
+from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.errors import ConfigError, TicketError
 from curro.core.prompts import PromptTable
 
@@ -150,21 +150,16 @@ class TicketLedger:
         rows = np.array([state[name] for name in _COLUMNS], np.int64)
         weights, selected = state["weights"], state["selected"]
         tickets, prompts, steps, rollouts = rows
-        settled = state["observed"] + state["dropped"]
-        check_state(min(state["observed"], state["dropped"]) >= 0, "ledger", "has counts below 0")
-        check_state(selected < 2**62, "ledger/selected", "is too large")
-        check_state(selected == settled + len(tickets), "ledger", "has counts that do not add up")
-        check_state(
-            weights.shape == tickets.shape and (weights >= 0).all(), "ledger/weights", "are not weights"
-        )
-        check_state(np.isfinite(weights).all(), "ledger/weights", "are not finite")
+        are_counts = min(state["observed"], state["dropped"]) >= 0 and selected < 2**62
+        adds_up = selected == state["observed"] + state["dropped"] + len(tickets)
+        check_state(are_counts and adds_up, "ledger", "has counts that do not add up")
+        are_weights = weights.shape == tickets.shape and ((weights >= 0) & np.isfinite(weights)).all()
+        check_state(are_weights, "ledger/weights", "are not weights")
         in_order = (np.diff(tickets) > 0).all() and tickets.min(initial=0) >= 0
-        check_state(
-            in_order and tickets.max(initial=-1) < selected, "ledger/tickets", "were not given out so"
-        )
+        is_given_out = in_order and tickets.max(initial=-1) < selected
+        check_state(is_given_out, "ledger/tickets", "were not given out so")
         check_state((steps >= 0).all() and (rollouts >= 0).all(), "ledger", "has numbers below 0")
-        inside = prompts.min(initial=0) >= 0 and prompts.max(initial=0) < self.table.size
-        check_state(inside, "ledger/prompts", "are not of the table")
+        check_prompt_numbers(prompts, self.table.size, "ledger/prompts")
         check_state(repeats or len(np.unique(prompts)) == len(prompts), "ledger/prompts", "stand twice")
         in_flight = np.zeros(self.table.size, np.bool_)
         in_flight[prompts] = True

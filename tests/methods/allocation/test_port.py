@@ -82,7 +82,7 @@ def test_without_an_allocation_a_budget_is_divided_equally_and_none_leaves_it_to
     ("rollouts", "words"),
     [
         (None, "has an allocation and was asked for no rollouts: pass the budget"),
-        (1.5, "select needs a whole number as rollouts, not 1.5"),
+        (1.5, "rollouts is a whole number, not 1.5"),
         (5, "5 rollouts for 3 prompts: the allocation gives each 2 to 128, so the budget is 6 to 384"),
     ],
 )

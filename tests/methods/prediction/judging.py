@@ -33,3 +33,10 @@ class Scripted:
 def candidate(text: str) -> int:
     """The number of the prompt that is asked about: the last one in the message."""
     return int(text.rpartition("prompt ")[2].split()[0])
+
+
+def by_number(text: str) -> str:
+    """A judgment that depends on the prompt's number alone; of one in six it cannot be read."""
+    return (
+        f"I expect \\boxed{{{['0.00', '0.04', '0.10', '0.18', '0.25', 'oops'][(7 * candidate(text)) % 6]}}}"
+    )

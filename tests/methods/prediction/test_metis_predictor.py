@@ -1,19 +1,17 @@
 """METIS: what is asked, selected, earned and trained on; and the memory of outcomes that is shown."""
 
 import inspect
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.methods.prediction.judging import Scripted, candidate
 
 from curro import ConfigError, Curriculum
 from curro.methods.prediction.metis import Metis
-from curro.methods.prediction.metis.predictor import WINDOW, CalibrationMemory, judgment_reward
+from curro.methods.prediction.metis.predictor import judgment_reward, spread_rows
 from curro.methods.prediction.value_model import ValueModel
 
 HALF, FLAT = [1, 1, 0, 0], [0, 0, 0, 0]
@@ -205,151 +203,16 @@ def test_without_a_policy_it_says_who_lends_one():
         Curriculum("metis", 4).select(1, step=0)
 
 
-def by_number(text):
-    return boxed(["0.00", "0.04", "0.10", "0.18", "0.25", "oops"][(7 * candidate(text)) % 6])
-
-
-ORDERS = {"together": [[0, 1, 2, 3]], "one by one": [[0], [1], [2], [3]], "mixed": [[2], [3, 0], [1]]}
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("spread", [False, True])
-def test_the_order_of_feedback_changes_nothing_later(order, spread):
-    def run(parts):
-        curriculum = Curriculum({"name": "metis", "candidates": 2, "spread": spread}, 12, seed=5)
-        curriculum.attach(Scripted(by_number))
-        drawn = []
-        for step in range(8):
-            draw = curriculum.select(4, step=step)
-            rewards = np.array([[step % 2, 1, p % 2, p % 3 == 0] for p in draw.prompts], float)
-            for rows in parts:
-                curriculum.observe(draw.tickets[rows], rewards[rows])
-            drawn.append(draw.prompts.tolist())
-        curriculum.select(1, step=8)
-        return drawn, curriculum.state_dict()["selection"]["predictor"]
-
-    np.testing.assert_equal(run(ORDERS[order]), run(ORDERS["together"]))
-
-
-class Judged(RuleBasedStateMachine):
-    """A curriculum that is saved and restored again and again beside one that never is."""
-
-    def __init__(self):
-        super().__init__()
-        self.resumed, self.steady = self.fresh(), self.fresh()
-        self.step, self.in_flight, self.judged = 0, {}, set()
-
-    def fresh(self):
-        curriculum = Curriculum("metis:candidates=2,exploration=0.3,failed=zero,spread=true", 9, seed=1)
-        curriculum.attach(Scripted(by_number))
-        return curriculum
-
-    def both(self, act):
-        one, other = act(self.resumed), act(self.steady)
-        for name, value in vars(one).items() if one is not None else ():
-            if name != "auxiliary_samples":
-                np.testing.assert_equal(value, getattr(other, name))
-            elif value is not None:
-                np.testing.assert_equal(vars(value), vars(other.auxiliary_samples))
-        return one
-
-    @rule(n=st.integers(1, 3), ahead=st.integers(0, 1))
-    def select(self, n, ahead):
-        if n <= 9 - len(self.in_flight):
-            self.step += ahead
-            draw = self.both(lambda curriculum: curriculum.select(n, step=self.step))
-            self.in_flight |= dict(zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True))
-            self.judged |= set(draw.prompts.tolist())
-
-    @rule(data=st.data(), seed=st.integers(0, 99), observed=st.booleans())
-    def settle(self, data, seed, observed):
-        if not self.in_flight:
-            return
-        tickets = data.draw(st.lists(st.sampled_from(sorted(self.in_flight)), unique=True, min_size=1))
-        prompts = [self.in_flight.pop(ticket) for ticket in tickets]
-        due = [prompt for prompt in prompts if prompt in self.judged]
-        self.judged -= set(prompts)
-        if observed:
-            rewards = np.random.default_rng(seed).integers(0, 2, (len(tickets), 4))
-            verdict = self.both(lambda curriculum: curriculum.observe(tickets, rewards))
-            auxiliary_samples = verdict.auxiliary_samples
-            asked = (
-                []
-                if auxiliary_samples is None
-                else [candidate(bytes(i).decode()) for i in auxiliary_samples.prompt_ids]
-            )
-            assert asked == due
-        else:
-            self.both(lambda curriculum: curriculum.drop(tickets))
-
-    @rule()
-    def resume(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.resumed.save(Path(folder) / "curriculum")
-            self.resumed = self.fresh()
-            self.resumed.load(Path(folder) / "curriculum")
-
-    @invariant()
-    def what_is_pending_is_in_flight(self):
-        for curriculum in (self.resumed, self.steady):
-            pending = curriculum.selection.predictor.state_dict()["pending"]["prompts"]
-            assert set(pending.tolist()) == self.judged <= set(self.in_flight.values())
-        recent = ("drawn/", "dropped/", "trained/")  # of a window that is not saved
-        kept, steady = (
-            {name: value for name, value in curriculum.metrics().items() if not name.startswith(recent)}
-            for curriculum in (self.resumed, self.steady)
-        )
-        np.testing.assert_equal(kept, steady)
-
-
-def test_any_interleaving_with_resumes():
-    case = Judged.TestCase
-    case.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
-    case("runTest").runTest()
-
-
-def shown(memory):
-    return [tuple(pair) for pair in zip(*(column.tolist() for column in memory.exemplars()), strict=True)]
-
-
-def test_the_latest_three():
-    memory = CalibrationMemory(3, spread=False)
-    assert shown(memory) == []
-    memory.add(np.array([7]), np.array([0.25]))
-    assert shown(memory) == [(7, 0.25)]
-    memory.add(np.array([1, 2]), np.array([0.0, 0.1]))
-    memory.add(np.array([5]), np.array([0.2]))
-    assert shown(memory) == [(1, 0.0), (2, 0.1), (5, 0.2)]
-
-
 def test_spread_shows_low_middle_and_high():
-    memory = CalibrationMemory(3, spread=True)
-    memory.add(np.arange(6), np.array([0.0, 0.25, 0.109, 0.0, 0.2, 0.14]))
     # the middle of 0 and 0.25 is 0.125: 0.14 is 0.015 away, 0.109 is 0.016; of the two zeros the later
-    assert shown(memory) == [(3, 0.0), (5, 0.14), (1, 0.25)]
+    assert spread_rows(np.array([0.0, 0.25, 0.109, 0.0, 0.2, 0.14]), 3).tolist() == [3, 5, 1]
 
 
-@given(
-    st.integers(0, 9),
-    st.booleans(),
-    st.lists(st.lists(st.sampled_from([0.0, 0.05, 0.1875, 0.25]), max_size=9), max_size=12),
-)
-def test_any_history(size, spread, calls):
-    memory, everything = CalibrationMemory(size, spread=spread), []
-    for variances in calls:
-        prompts = np.arange(len(variances)) + len(everything)
-        everything += list(zip(prompts.tolist(), variances, strict=True))
-        memory.add(prompts, np.array(variances, np.float64))
-        again = CalibrationMemory(size, spread=spread)
-        again.load_state_dict(memory.state_dict())
-        assert shown(again) == shown(memory)
-        pairs = shown(memory)
-        assert len(pairs) == len(set(pairs)) == min(size, len(everything))
-        recent = everything[len(everything) - min(len(everything), max(size, WINDOW)) :]
-        assert set(pairs) <= set(recent)
-        if not spread:
-            assert pairs == everything[len(everything) - len(pairs) :]
-        elif len(pairs) > 1:
-            values = [variance for _, variance in pairs]
-            assert values == sorted(values)
-            assert {values[0], values[-1]} == {min(v for _, v in recent), max(v for _, v in recent)}
+@given(st.integers(0, 9), st.lists(st.sampled_from([0.0, 0.05, 0.1875, 0.25]), max_size=70))
+def test_any_variances_are_spread(k, variances):
+    rows = spread_rows(np.array(variances, np.float64), k).tolist()
+    assert len(rows) == len(set(rows)) == min(k, len(variances))
+    values = [variances[row] for row in rows]
+    assert values == sorted(values)
+    if len(rows) > 1:
+        assert {values[0], values[-1]} == {min(variances), max(variances)}

@@ -25,7 +25,7 @@ from curro.data import load_prompts
 MIXED = [
     spec
     for spec in SELECTIONS
-    if not spec.startswith(("adcl", "scheduled")) and "replacement=true" not in spec
+    if not spec.startswith(("adcl", "scheduled", "metis")) and "replacement=true" not in spec
 ]
 
 

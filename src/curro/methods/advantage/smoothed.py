@@ -10,7 +10,7 @@ from curro.core.bases import Advantage
 from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
-from curro.core.prompts import PromptTable
+from curro.core.prompts import PromptTable, flat_variance
 
 VARIANCES = ("corrected", "linear", None)
 DEVIATIONS = ("previous", "current")
@@ -91,7 +91,8 @@ class Smoothed(Advantage):
             groups.prompts, self.table["visits"][groups.prompts] + 1 + _turns(groups), groups.count,
             groups.mean, groups.variance, groups.rewards, groups.scored,
             0.0 if self.alpha == "1/n" else float(self.alpha), KINDS[self.variance],
-            self.deviation == "current", float(self.epsilon), _LEAST, self.table.flat_variance(),
+            self.deviation == "current", float(self.epsilon), _LEAST,
+            flat_variance(0.0, self.table.reward_range),
             self.mean_N, self.variance_N, self.size_N, advantages_PG,
         )  # fmt: skip
         return advantages_PG

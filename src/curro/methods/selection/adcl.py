@@ -124,23 +124,30 @@ class ADCL(Selection):
 
     def _due(self, most: int) -> Choice:
         """What comes next of the free prompts, `most` at most; none where the next chunk had to be opened."""
-        ask = self._waiting(_ESTIMATE)[:most]
+        ask = self._waiting(_ESTIMATE, most)
         if len(ask):
             self.asked_N[ask] += 1
             return Choice.of(ask, Reason.ESTIMATE)
         if self.chunk < 0:
             self._cut()
-        train = self._waiting(_TRAIN)[:most]
+        train = self._waiting(_TRAIN, most)
         if not len(train):
             self._open_next()
         self.due_N[train], self.asked_N[train] = _IDLE, 0
         return Choice.of(train, Reason.PRIORITY)
 
-    def _waiting(self, due: int) -> np.ndarray:
-        """All free prompts that are due for this, in turn."""
+    def _waiting(self, due: int, most: int) -> np.ndarray:
+        """The free prompts that are due for this, in turn, `most` at most."""
         prompts = np.flatnonzero((self.due_N == due) & ~self.table["in_flight"])
         keys = self.asked_N[prompts] if due == _ESTIMATE else self.difficulty_of(prompts)
-        return prompts[np.lexsort((self.tie_N[prompts], keys))]
+        ties = self.tie_N[prompts]
+        if most < len(prompts):  # sort the first alone: of a million prompts a sort takes 130 ms
+            limit = np.partition(keys, most - 1)[most - 1]
+            below, equal = np.flatnonzero(keys < limit), np.flatnonzero(keys == limit)
+            left = most - len(below)
+            first = np.concatenate([below, equal[np.argpartition(ties[equal], left - 1)[:left]]])
+            prompts, keys, ties = prompts[first], keys[first], ties[first]
+        return prompts[np.lexsort((ties, keys))]
 
     def without_update(self, groups: Groups) -> np.ndarray | None:
         # what a group was drawn for: what its prompt is due for may have changed since

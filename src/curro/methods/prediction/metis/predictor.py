@@ -1,14 +1,14 @@
 """METIS: the policy judges candidates by its recent results, and learns from how right it was.
 
-`Metis` is the predictor. Below it stand what the policy's answer says and earns, the judgments of prompts in
-flight (made, and not yet compared with the prompts' outcomes), and the memory of outcomes that judgments are
-shown.
+`Metis` is the predictor. Below it stand what the policy's answer says and earns, and which outcomes
+judgments are shown.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ WINDOW = 64
 """The latest pairs among which `spread` chooses."""
 LARGEST = 0.25
 """The largest variance of rewards in [0, 1] (METIS, section 3)."""
+_NUMBERS = ("baseline", "step", "judgments", "failures")
 _NUMBER = re.compile(r"\s{0,8}([0-9]{1,3}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s{0,8}\}")
 
 
@@ -35,11 +36,9 @@ class Metis(Predictor):
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), section 4.
 
-    Zheng et al., "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning", section 4 and
-    algorithm 1; defaults of table 5. Before the first outcome the memory is empty, and candidates are judged
-    without exemplars, as algorithm 1 does. What came back since the last choice enters the memory at the next
-    one, in a random order; the baseline moves once a training step. So the order in which feedback comes
-    changes nothing.
+    Algorithm 1, with the defaults of table 5. Before the first outcome the memory is empty, and candidates
+    are judged without exemplars. What came back since the last choice enters the memory at the next one, in
+    a random order; the baseline moves once a training step. So the order of feedback changes nothing.
 
     Args:
         exemplars: K, how many recent pairs of prompt and variance a judgment shows; 0 asks without any.
@@ -72,26 +71,27 @@ class Metis(Predictor):
         cut: int = 2000,
         strip: str | None = None,
     ) -> None:
-        if exemplars < 0:
-            raise ConfigError(f"exemplars is a number from 0, not {exemplars}")
-        if not 0 <= weight < np.inf:
-            raise ConfigError(f"weight is a finite number from 0, not {weight}")
-        if not 0 <= baseline_rate <= 1:
-            raise ConfigError(f"baseline_rate is in [0, 1], not {baseline_rate}")
-        if failed not in FAILED:
-            raise ConfigError(f"failed is one of {', '.join(FAILED)}, not {failed!r}")
-        if max_tokens < 1:
-            raise ConfigError(f"max_tokens is a number from 1, not {max_tokens}")
+        for name, is_right, rule, value in (
+            ("exemplars", exemplars >= 0, "a number from 0", exemplars),
+            ("weight", 0 <= weight < np.inf, "a finite number from 0", weight),
+            ("baseline_rate", 0 <= baseline_rate <= 1, "in [0, 1]", baseline_rate),
+            ("failed", failed in FAILED, f"one of {', '.join(FAILED)}", failed),
+            ("max_tokens", max_tokens >= 1, "a number from 1", max_tokens),
+        ):
+            if not is_right:
+                raise ConfigError(f"{name} is {rule}, not {value!r}")
         self.exemplars, self.weight, self.baseline_rate = exemplars, float(weight), baseline_rate
         self.policy_use = PolicyUse.ASKED | (PolicyUse.TRAINED if weight > 0 else PolicyUse.NONE)
         self.failed, self.max_tokens = failed, max_tokens
         self.template = read_template(template or DEFAULT, exemplars=exemplars > 0)
         self.statements = Statements(strip, cut)
-        self.memory = CalibrationMemory(exemplars, spread=spread)
+        self.spread, self.window = spread, max(exemplars, WINDOW) if spread else exemplars
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.pending = PendingJudgments()
+        # the judgments of prompts in flight, and the latest pairs of prompt and variance, (2, M)
+        self.pending: dict[int, Judgment] = {}
+        self.memory = np.empty((2, 0))
         self.candidates: dict[int, Judgment] = {}
         self.unlearned = UnlearnedGroups(2)
         self.rewards = np.empty(0)
@@ -111,8 +111,10 @@ class Metis(Predictor):
         """(7): the judgments of candidates (P,), 0 where one failed."""
         self._learn(step)
         self.candidates = {}
-        shown = list(zip(*(column.tolist() for column in self.memory.exemplars()), strict=True))
-        examples = [(self.statements.of(self.policy, prompt), variance) for prompt, variance in shown]
+        pairs = self.memory[:, spread_rows(self.memory[1], self.exemplars)] if self.spread else self.memory
+        examples = [
+            (self.statements.of(self.policy, int(prompt)), variance) for prompt, variance in pairs.T.tolist()
+        ]
         replies = self.policy.answer(
             [
                 self.template.messages(examples, self.statements.of(self.policy, prompt))
@@ -130,8 +132,8 @@ class Metis(Predictor):
     def _learn(self, step: int) -> None:
         """Take in what came back since the last choice; move the baseline when a training step is over."""
         unlearned = self.unlearned.take()
-        prompts, variances = unlearned[:, self.rng.permutation(unlearned.shape[1])]
-        self.memory.add(prompts.astype(np.int64), variances)
+        pairs = np.hstack([self.memory, unlearned[:, self.rng.permutation(unlearned.shape[1])]])
+        self.memory = pairs[:, max(pairs.shape[1] - self.window, 0) :]
         if step > self.step:
             if len(self.rewards):
                 keep = self.baseline_rate
@@ -139,9 +141,8 @@ class Metis(Predictor):
             self.rewards, self.step = self.rewards[:0], step
 
     def selected(self, prompts: np.ndarray) -> None:
-        for prompt in prompts.tolist():
-            if prompt in self.candidates:
-                self.pending.keep(prompt, self.candidates[prompt])
+        chosen = self.candidates.keys() & set(prompts.tolist())
+        self.pending |= {prompt: self.candidates[prompt] for prompt in chosen}
         self.candidates = {}
 
     def observe(self, outcome: Groups) -> AuxiliarySamples | None:
@@ -149,7 +150,7 @@ class Metis(Predictor):
         low, high = self.table.reward_range
         realised_P = np.minimum(outcome.variance / (high - low) ** 2, LARGEST)
         self.unlearned.add(outcome.prompts, realised_P)
-        made = [self.pending.take(prompt) for prompt in outcome.prompts.tolist()]
+        made = [self.pending.pop(prompt, None) for prompt in outcome.prompts.tolist()]
         judged = [
             (judgment, realised)
             for judgment, realised in zip(made, realised_P.tolist(), strict=True)
@@ -174,7 +175,7 @@ class Metis(Predictor):
 
     def release(self, prompts: np.ndarray) -> None:
         for prompt in prompts.tolist():
-            self.pending.take(prompt)
+            self.pending.pop(prompt, None)
 
     def metrics(self) -> dict[str, float]:
         """Numbers on the latest candidates, this training step's rewards, and all judgments so far."""
@@ -190,27 +191,29 @@ class Metis(Predictor):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "pending": self.pending.state_dict(),
-            "memory": self.memory.state_dict(),
-            "fresh": self.unlearned.groups.copy(),
-            "rewards": self.rewards.copy(),
-            "predicted": self.predicted.copy(),
-            "baseline": self.baseline,
-            "step": self.step,
-            "judgments": self.judgments,
-            "failures": self.failures,
-        }
+        pending = [
+            [prompt, list(made.prompt_ids), list(made.completion_ids), made.predicted]
+            for prompt, made in sorted(self.pending.items())
+        ]
+        arrays = {name: getattr(self, name).copy() for name in ("memory", "rewards", "predicted")}
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        return {"pending": pending, "unlearned": self.unlearned.groups.copy(), **arrays, **numbers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.pending.load_state_dict(state["pending"])
-        self.memory.load_state_dict(state["memory"])
-        check_prompt_numbers(state["memory"]["prompts"], self.table.size, "metis/memory/prompts")
-        check_prompt_numbers(state["pending"]["prompts"], self.table.size, "metis/pending/prompts")
-        self.unlearned.load(state["fresh"], "metis/fresh", self.table.size)
-        for name in ("rewards", "predicted"):
+        check_state(len(state["memory"]) == 2, "metis/memory", "is not of pairs")
+        check_state((state["memory"][1] >= 0).all(), "metis/memory", "has variances below 0")
+        check_prompt_numbers(state["memory"][0], self.table.size, "metis/memory")
+        self.pending = {
+            prompt: Judgment(
+                tuple(map(operator.index, asked)), tuple(map(operator.index, answered)), float(value)
+            )
+            for prompt, asked, answered, value in state["pending"]
+        }
+        check_prompt_numbers(np.array(list(self.pending), np.float64), self.table.size, "metis/pending")
+        self.unlearned.load(state["unlearned"], "metis/unlearned", self.table.size)
+        for name in ("memory", "rewards", "predicted"):
             setattr(self, name, state[name].copy())
-        for name in ("baseline", "step", "judgments", "failures"):
+        for name in _NUMBERS:
             setattr(self, name, state[name])
 
 
@@ -240,105 +243,17 @@ class Judgment:
     predicted: float
 
 
-class PendingJudgments:
-    """At most one judgment a prompt, as many as there are prompts in flight."""
+def spread_rows(variances: np.ndarray, k: int) -> np.ndarray:
+    """The rows (K,) of pairs whose variances are nearest to K spaced evenly from the lowest to the highest.
 
-    def __init__(self) -> None:
-        self._judgments: dict[int, Judgment] = {}
-
-    def __len__(self) -> int:
-        return len(self._judgments)
-
-    def keep(self, prompt: int, judgment: Judgment) -> None:
-        """Hold the judgment of a prompt that goes into flight."""
-        self._judgments[prompt] = judgment
-
-    def take(self, prompt: int) -> Judgment | None:
-        """The judgment of a prompt that came back, which is then forgotten; None if there is none."""
-        return self._judgments.pop(prompt, None)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Arrays: prompts and predictions (J,), the tokens one after the other, and their counts (J,)."""
-        made = [self._judgments[prompt] for prompt in sorted(self._judgments)]
-        return {
-            "prompts": np.array(sorted(self._judgments), np.int64),
-            "predicted": np.array([judgment.predicted for judgment in made], np.float64),
-            "asked": _flat([judgment.prompt_ids for judgment in made]),
-            "asked_lengths": np.array([len(judgment.prompt_ids) for judgment in made], np.int64),
-            "answered": _flat([judgment.completion_ids for judgment in made]),
-            "answered_lengths": np.array([len(judgment.completion_ids) for judgment in made], np.int64),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name in ("asked", "answered"):
-            lengths = state[f"{name}_lengths"]
-            add_up = (lengths >= 0).all() and lengths.sum() == len(state[name])
-            check_state(add_up, f"metis/pending/{name}", "are not of the judgments")
-        asked = _parts(state["asked"], state["asked_lengths"])
-        answered = _parts(state["answered"], state["answered_lengths"])
-        prompts, predicted = state["prompts"].tolist(), state["predicted"].tolist()
-        self._judgments = {
-            prompt: Judgment(*fields)
-            for prompt, *fields in zip(prompts, asked, answered, predicted, strict=True)
-        }
-
-
-def _flat(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    return np.array([token for sequence in sequences for token in sequence], np.int64)
-
-
-def _parts(flat: np.ndarray, lengths: np.ndarray) -> list[tuple[int, ...]]:
-    ends = np.cumsum(lengths)
-    return [tuple(flat[end - length : end].tolist()) for end, length in zip(ends, lengths, strict=True)]
-
-
-class CalibrationMemory:
-    """The latest pairs of prompt and variance, of which K are shown (METIS, section 4.1).
-
-    Args:
-        size: K.
-        spread: show, of the latest `WINDOW` pairs, those nearest to K variances spaced evenly from the
-            lowest to the highest, as in the examples of appendix B.3; else the K latest.
+    They ascend by variance, as in the examples of appendix B.3; of equally near pairs the latest is taken.
     """
-
-    def __init__(self, size: int, *, spread: bool) -> None:
-        self.size, self.spread = size, spread
-        self.prompts = np.empty(0, np.int64)
-        self.variances = np.empty(0)
-
-    def add(self, prompts: np.ndarray, variances: np.ndarray) -> None:
-        """Add pairs (P,), the latest last."""
-        window = max(self.size, WINDOW) if self.spread else self.size
-        kept = max(len(self.prompts) + len(prompts) - window, 0)
-        self.prompts = np.concatenate([self.prompts, prompts])[kept:]
-        self.variances = np.concatenate([self.variances, variances])[kept:]
-
-    def exemplars(self) -> tuple[np.ndarray, np.ndarray]:
-        """Prompts and variances (K,) to show; fewer while there are fewer.
-
-        The latest stands last; with `spread` they ascend by variance.
-        """
-        rows = self._spread() if self.spread else np.arange(len(self.prompts))
-        return self.prompts[rows], self.variances[rows]
-
-    def _spread(self) -> np.ndarray:
-        chosen: list[int] = []
-        k = min(self.size, len(self.prompts))
-        if k:
-            low, high = self.variances.min(), self.variances.max()
-            for target in np.linspace(low, high, k) if k > 1 else [(low + high) / 2]:
-                distance = np.abs(self.variances - target)
-                distance[chosen] = np.inf
-                # of equally near pairs the latest
-                chosen.append(len(distance) - 1 - int(distance[::-1].argmin()))
-        rows = np.array(chosen, np.int64)
-        return rows[np.argsort(self.variances[rows], kind="stable")]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"prompts": self.prompts.copy(), "variances": self.variances.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        prompts, variances = state["prompts"], state["variances"]
-        check_state(prompts.shape == variances.shape, "metis/memory", "is not of pairs")
-        check_state((variances >= 0).all(), "metis/memory", "has variances below 0")
-        self.prompts, self.variances = prompts.copy(), variances.copy()
+    chosen: list[int] = []
+    k = min(k, len(variances))
+    low, high = variances.min(initial=LARGEST), variances.max(initial=0.0)
+    for target in np.linspace(low, high, k) if k > 1 else [(low + high) / 2] * k:
+        distance = np.abs(variances - target)
+        distance[chosen] = np.inf
+        chosen.append(len(distance) - 1 - int(distance[::-1].argmin()))
+    rows = np.array(chosen, np.int64)
+    return rows[np.argsort(variances[rows], kind="stable")]

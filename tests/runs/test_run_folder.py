@@ -59,44 +59,19 @@ def test_keys_of_any_text_come_back(run):
     assert run.groups()[0]["admitted"] is True
 
 
-def test_a_half_written_line_is_passed_over_and_replaced(run):
-    run.append_groups([{"step": 1}, {"step": 2}])
+@pytest.mark.parametrize("steps", [[], [1, 2]])
+def test_a_half_written_line_is_passed_over_and_replaced(run, steps):
+    run.append_groups({"step": step} for step in steps)
     with (run.path / "groups.jsonl").open("ab") as file:
         file.write(b'{"step": 3, "key": "cut of')
-    assert [row["step"] for row in run.groups()] == [1, 2]
+    assert [row["step"] for row in run.groups()] == steps
     run.append_groups([{"step": 4}])
-    assert [row["step"] for row in run.groups()] == [1, 2, 4]
-
-
-def test_a_half_written_first_line_is_replaced(run):
-    (run.path / "metrics.jsonl").write_bytes(b'{"st')
-    assert run.metrics() == []
-    run.append_metrics({"step": 1})
-    assert run.metrics() == [{"step": 1}]
-
-
-def test_what_is_no_object_is_named(run):
-    (run.path / "metrics.jsonl").write_bytes(b"[]\n")
-    for read in (run.metrics, run.latest):
-        with pytest.raises(RunError, match=r"line .*metrics\.jsonl is damaged: it is no object but list"):
-            read()
-
-
-def test_a_line_without_a_column_is_named(run):
-    run.append_groups([{"step": 1, "mean": 0.5}, {"step": 2}])
-    with pytest.raises(RunError, match=r"line 2 of .*groups\.jsonl is damaged: it has no 'mean'"):
-        run.groups(["step", "mean"])
+    assert [row["step"] for row in run.groups()] == [*steps, 4]
 
 
 def test_settings_are_those_of_the_train_command(run):
     with pytest.raises(RunError, match=r"config\.json has no settings: the run was not started by"):
         _ = run.settings
-
-
-def test_damage_in_the_middle_is_named(run):
-    (run.path / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"step"\n{"step": 3}\n')
-    with pytest.raises(RunError, match=r"line 2 of .*metrics\.jsonl is damaged"):
-        run.metrics()
 
 
 def test_a_resumed_run_forgets_later_steps(run):
@@ -113,11 +88,6 @@ def test_a_resumed_run_forgets_later_steps(run):
         "groups.jsonl",
         "metrics.jsonl",
     ]
-
-
-def test_nothing_to_forget_is_fine(run):
-    run.truncate_after(3)
-    assert run.metrics() == []
 
 
 def test_the_table_comes_back_with_its_fingerprint(run):
