@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
+from curro.core.meters import UniformMeter
 from curro.core.prompts import PromptTable
-from curro.core.uniform_meter import UniformMeter
 from curro.data import PromptSet
 
 

@@ -37,7 +37,7 @@ def prompt_text(prompt: Any, separator: str = "\n", *, with_system: bool = False
         separator: stands between two messages.
         with_system: keep the system's messages.
     """
-    if not _is_sequence(prompt):
+    if isinstance(prompt, str) or not _is_sequence(prompt):
         return "" if prompt is None else str(prompt)
     messages = [message for message in prompt if isinstance(message, Mapping)]
     return separator.join(
