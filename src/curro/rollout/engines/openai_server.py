@@ -525,6 +525,7 @@ class OpenAIEngine:
         prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
         remaining = field_sets(chat, is_greedy=self.settings.is_greedy)
         stream: dict[str, Any] = {}
+        reason = ""
         while remaining:
             fields = remaining[0] | stream
             answer = await self.server.ask(self._body(prompt, fields) | {"max_tokens": 1})
@@ -535,15 +536,15 @@ class OpenAIEngine:
                         "prompts, or a server that reads the model's chat template"
                     )
                 return fields
+            reason = answer.reason
             if not answer.refused:
                 break
-            if "stream" in answer.reason.lower() and not stream:
+            if "stream" in reason.lower() and not stream:
                 stream = {"stream": False}  # the same fields again, in an answer of one piece
             else:
                 del remaining[0]
         raise EngineError(
-            f"the server at {self.server.url} answers no request for the model {self.model!r}: "
-            f"{answer.reason}"
+            f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
         )
 
     def _rollout(self, answer: Answer) -> Rollout:

@@ -116,7 +116,7 @@ class Wire:
             first, pairs = content if letter in ("dd", "dv") else (None, content)
             plain = {self.decode(key): self.decode(item) for key, item in pairs}
             if letter == "dv":
-                return getattr(plain, {"keys": "keys", "values": "values"}.get(first, "items"))()
+                return getattr(plain, first if first in ("keys", "values") else "items")()
             if letter == "dd":
                 return imported("collections.defaultdict")(self.decode(first), plain)
             return plain if letter == "d" else imported(f"collections.{MAPPINGS[letter]}")(plain)
@@ -157,8 +157,9 @@ def standard_name(value: Any) -> list[str] | None:
     module: Any = getattr(value, "__module__", None)
     if not isinstance(module, str) or module.partition(".")[0] not in sys.stdlib_module_names:
         return None
-    if getattr(sys.modules.get(module), value.__qualname__, None) is value:
-        return [module, value.__qualname__]
+    name = str(value.__qualname__)
+    if getattr(sys.modules.get(module), name, None) is value:
+        return [module, name]
     names = [name for name, kind in vars(importlib.import_module("types")).items() if kind is value]
     return ["types", names[0]] if names else None
 
