@@ -411,7 +411,7 @@ def test_a_draw_that_breaks_off_gives_back_what_it_has():
 
 
 def test_an_estimate_that_may_be_replaced_takes_no_place_of_another_group():
-    """The groups of prompts 1 and 2 are needed once prompt 3, which filled the batch alone, is drawn again."""
+    """Prompt 3 fills the batch alone; those of 1 and 2 are needed once it is drawn again."""
     fill = Fill(FillSettings(when_short="top-up"), size=20, may_repeat=False, weigh=len)
     fill.begin(6, 0)
     fill.give_out(replace(draw_of([3], 0), reasons=np.full(1, Reason.ESTIMATE, np.uint8)))
