@@ -199,7 +199,7 @@ def terminal(texts: Sequence[str], folder: Path) -> dict[str, int]:
 def rewards() -> list[Any]:
     from curro.reward import resolve_reward
 
-    names = ("exact", "math", "format", "language", "repetition", "overlong:limit=100,buffer=10",
+    names = ("exact", "math", "format", "language", "overlong:limit=100,buffer=10",
              "function-calls")  # fmt: skip
     return [resolve_reward(name) for name in names]
 

@@ -120,7 +120,7 @@ def test_what_is_no_signal(signal):
         (["math"], ()),
         (["math", "code"], ()),
         (["mine:score", "format"], ()),
-        (["length", "format", "repetition", "cosine", "language"], ()),
+        (["length", "format", "cosine", "language"], ()),
     ],
 )
 def test_which_parts_verify(names, outcomes):

@@ -166,7 +166,18 @@ def test_the_last_expression(text, expression):
         (r"So \boxed{5}.", ["5"]),
         *(
             (nothing, [])
-            for nothing in (None, float("nan"), "", " ", "N/A", "[]", "null", "proof", r"\boxed{}")
+            for nothing in (
+                None,
+                float("nan"),
+                "",
+                " ",
+                r"\text{N/A}",
+                "[]",
+                "null",
+                "(proof)",
+                "not_found",
+                r"\boxed{}",
+            )
         ),
         *(
             (nothing, [])

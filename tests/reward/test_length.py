@@ -45,38 +45,8 @@ def test_options_and_rows_that_do_not_fit():
         ("overlong:limit=10,buffer=11", "buffer is a number of tokens from 1 to limit = 10, not 11"),
         ("cosine:limit=0", "limit is a number of tokens from 1"),
         ("cosine:limit=ten", "limit is a whole number, not 'ten'"),
-        ("repetition:n=0", "n is a number of words from 1"),
     ):
         with pytest.raises(ConfigError, match=message):
             resolve_reward(spec)
     with pytest.raises(RewardError, match="must know how many tokens"):
         resolve_reward("overlong:limit=10,buffer=5").score([""], [{"key": "k"}])
-
-
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ("", 0.0),
-        ("a b", 0.0),
-        ("a b c d", 0.0),  # two trigrams, both new
-        ("a b c a b c", -0.25),  # abc bca cab abc: three of four are different
-        ("a a a a a", -2 / 3),  # one of three
-        ("A a\nA", 0.0),
-    ],
-)
-def test_the_share_of_repeated_trigrams(text, score):
-    assert resolve_reward("repetition").score([text], [{}]) == [pytest.approx(score)]
-
-
-def test_repeated_words():
-    assert resolve_reward("repetition:n=1").score(["Yes yes no"], [{}]) == [pytest.approx(-1 / 3)]
-
-
-def test_cosine_by_characters_needs_no_tokens():
-    # right: .5 + .5 (1 + cos(pi t / 8)) / 2 at t = 1, 4 and 8 characters, and at 9 as at 8
-    reward = resolve_reward("cosine:limit=8,of=exact,by=characters")
-    rows = [{"answer": answer, "key": "k"} for answer in ("a", "abcd", "abcdefgh", "abcdefghi")]
-    scores = reward.score([row["answer"] for row in rows], rows)
-    assert scores == pytest.approx([0.5 + 0.25 * (1 + math.cos(math.pi / 8)), 0.75, 0.5, 0.5])
-    with pytest.raises(ConfigError, match="by is tokens or characters, not 'words'"):
-        resolve_reward("cosine:limit=8,by=words")

@@ -239,7 +239,8 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{1.2e5}", "1.3e5"), (r"\boxed{1.2e-5}", "1.2e5"),
     ],
     "money, units, percents and times": [
-        (r"\boxed{12,50 €}", "12.5"), (r"\boxed{5 m}", "5 cm"), (r"\boxed{5%}", "50"),
+        (r"\boxed{2 m^2}", "2 m"), (r"\boxed{20 m/s}", "20 km/h"), (r"\boxed{5 m}", "5 cm"),
+        (r"\boxed{5%}", "50"),
         (r"\boxed{10 eggs}", "12"), (r"\boxed{3:30}", "3:40"), (r"\boxed{12\pi\text{ cm}^3}", r"13\pi"),
     ],
     "choices": [
@@ -274,6 +275,17 @@ WRONG: dict[str, list[tuple[str, str]]] = {
 
 
 RIGHT["other forms of model outputs"] = [
+    (r"\boxed{12,50 €}", "12.5"), (r"\boxed{72 km/h}", "20 m/s"), (r"\boxed{9.8 m s^{-2}}", "9.8 m/s^2"),
+    (r"\boxed{45°}", r"\frac{\pi}{4}"), (r"\boxed{2 weeks}", "14 days"), (r"\boxed{twenty-first}", "21st"),
+    (r"\boxed{四十二}", "42"), ("答案是负三。", "-3"),
+    (r"\boxed{五分之三}", "3/5"), (r"\boxed{一百二十三万}", "1230000"),
+    (r"\boxed{百分之五十}", "50%"), (r"\boxed{٣٫٥}", "3.5"), (r"\boxed{noon}", "12:00 PM"),
+    (r"\boxed{12/25/2024}", "December 25, 2024"), (r"\boxed{Sunday, the 25th of December}", "December 25"),
+    (r"\boxed{72_8}", "58"), (r"\boxed{2A_{16}}", "2A"), (r"\boxed{1,010_2}", "1010_2"),
+    (r"\boxed{\begin{pmatrix}1\\2\end{pmatrix}}", "(1,2)"),
+    (r"\boxed{[1,2]^T}", r"\begin{bmatrix}1\\2\end{bmatrix}"),
+    (r"\boxed{f(x)=x+1}", "f(y)=y+1"), ("The answer is 5, not 6.", "5"), ("My answer is [[D]]", "D"),
+    ("The best choice is (d).", "D"),
     ('To find the total, we add $3 + 4 = 7$.\n\nThus the answer is $\\boxed{7}$.', "7"),
     ("**Step 1:** Natalia sold 48/2 = 24 clips in May.\n**Step 2:** 48+24 = 72 altogether.\n\n#### 72", "72"),
     ("Natalia sold <<48/2=24>>24 clips.\n#### <<48+24=72>>72", "72"),
@@ -348,6 +360,9 @@ RIGHT["other forms of model outputs"] = [
     ("The answer is 2 ≤ x ≤ 5.", "[2,5]"), (r"最终答案是：\boxed{42}", "42"), ("La respuesta: 42", "42"),
 ]  # fmt: skip
 WRONG["other forms of model outputs"] = [
+    ("It is 5 or maybe 6.", "6"), (r"\boxed{\begin{pmatrix}1\\2\end{pmatrix}}", "(2,1)"),
+    (r"\boxed{30°}", r"\pi/4"),
+    (r"\boxed{四十}", "42"), (r"\boxed{73_8}", "58"), (r"\boxed{f(x)=x}", "f(y)=2y"),
     ("The smallest such integer is 12 (since 11 fails).", "12"), ("The answer is either A or B.", "B"),
     ("The answer is B or C.", "C"), (r"\boxed{5\text{ m}}", r"5\text{ km}"),
     (r"\boxed{5\text{ g}}", r"5\text{ m}"), (r"\boxed{1.0000000001}", "1"), (r"\boxed{0.999999}", "1"),

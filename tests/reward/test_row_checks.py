@@ -105,8 +105,12 @@ def test_rewards_of_the_users_own_are_never_stopped_but_said():
     def fail(texts, rows):
         raise RewardError("mine:f failed")
 
-    with pytest.raises(RewardError, match="mine:f failed"):
-        check_rows(rows(["1"]), Reward("mine:f", fail))
+    said: list[str] = []
+    check_before_run(rows(["1"]), Reward("mine:f", fail), said.append)
+    assert "mine:f failed" in said[0]
+    for answers in (["1"], [None]):  # without an answer there is a first call all the same
+        with pytest.raises(RewardError, match="mine:f failed"):
+            check_before_run(rows(answers), Reward("mine:f", fail), said.append, must_run=True)
 
 
 def test_an_answer_that_is_read_in_part_is_said():
@@ -115,12 +119,15 @@ def test_an_answer_that_is_read_in_part_is_said():
     assert any("in 2 rows, such as row 1" in note and "only '[0, 2]' counts" in note for note in notes)
 
 
-@pytest.mark.parametrize("spec", ["format", "lab:chains", "repetition"])
+@pytest.mark.parametrize("spec", ["format", "lab:chains"])
 def test_rewards_without_answers_are_not_checked(spec):
     report = check_rows(rows(["1"]), resolve_reward(spec))
     assert report.checked.total() == 0
     assert report.notes
 
 
-def test_of_a_sum_the_verifying_part_is_checked():
+def test_of_a_sum_each_verifying_part_is_checked():
     assert check_rows(rows(["1"]), resolve_reward("0.2*format+math")).reward == "math"
+    data = rows(["1"] * 3, tests=["x = 1"])
+    with pytest.raises(ConfigError, match="reward 'code' does not fit 3 of 3 rows"):
+        check_before_run(data, resolve_reward("math+code+0.2*format"), print)

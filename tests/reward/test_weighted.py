@@ -19,11 +19,11 @@ TEXTS = [r"<think>so</think>\boxed{2}", "2", "3"]
 
 
 def test_a_weighted_sum_and_its_parts():
-    reward = resolve_reward("exact + 0.2*format + -1*repetition:n=1")
-    assert reward.weights == {"exact": 1.0, "format": 0.2, "repetition": -1.0}
+    reward = resolve_reward("exact + 0.2*format + -1*closed-thought")
+    assert reward.weights == {"exact": 1.0, "format": 0.2, "closed-thought": -1.0}
     assert reward.score(TEXTS, [ROW] * 3) == pytest.approx([1.2, 1.04, 0.04])
     named = reward.named(TEXTS, [ROW] * 3)
-    assert named == {"exact": [1, 1, 0], "format": [1, 0.2, 0.2], "repetition": [0, 0, 0]}
+    assert named == {"exact": [1, 1, 0], "format": [1, 0.2, 0.2], "closed-thought": [0, 0, 0]}
     assert asyncio.run(reward.named_async(TEXTS, [ROW] * 3)) == named
 
 
@@ -45,7 +45,7 @@ def test_a_single_reward_with_a_weight():
         "exact",
         "2*exact",
         "exact + 0.2*format",
-        "repetition:n=2+-1*lab:chains",
+        "overlong:limit=9,buffer=2+-1*lab:chains",
         "exact+0.5*curro.reward.text:closed_thought",
     ],
 )

@@ -89,8 +89,7 @@ class FakeServer:
     """Streams `pieces` for every choice.
 
     The shape is "vllm" (several completions are refused at temperature 0), "sglang" (tokens in the
-    log-probabilities by their text), "names" (token ids there only, as older versions of vLLM), or "text"
-    (`n` is ignored, there are neither ids nor log-probabilities).
+    log-probabilities by their text), or "text" (`n` is ignored, there are neither ids nor log-probabilities).
 
     Attributes:
         pieces: (text, token id, log-probability) of each token; the text of the last one is empty.
@@ -132,13 +131,12 @@ class FakeServer:
         last = len(self.pieces) - 1
         for step, (text, token, logprob) in enumerate(self.pieces):
             for index in range(body.get("n", 1) if self.several else 1):
-                name = f"token_id:{token}" if self.shape in ("vllm", "names") else text
                 choice: dict[str, Any] = {"index": index}
                 choice |= {"delta": {"content": text}} if chat else {"text": text}
                 choice["finish_reason"] = self.finish if step == last else None
                 if self.shape != "text":
-                    content = {"content": [{"token": name, "logprob": logprob}]}
-                    choice["logprobs"] = content if chat else {"tokens": [name], "token_logprobs": [logprob]}
+                    content = {"content": [{"token": text, "logprob": logprob}]}
+                    choice["logprobs"] = content if chat else {"tokens": [text], "token_logprobs": [logprob]}
                 if self.shape in ("vllm", "sglang"):
                     choice["token_ids"] = [token]
                 yield {"id": "x", "choices": [choice]}

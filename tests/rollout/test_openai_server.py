@@ -122,7 +122,7 @@ def test_a_server_that_dies_while_it_generates(saved_models, tmp_path):
 # what servers give
 
 
-@pytest.mark.parametrize("shape", ["vllm", "sglang", "names"])
+@pytest.mark.parametrize("shape", ["vllm", "sglang"])
 @pytest.mark.parametrize("prompt", ["3afc=", [{"role": "user", "content": "3afc="}]])
 def test_several_completions_with_tokens_and_logprobs(shape, prompt):
     fake = FakeServer(shape)
@@ -172,20 +172,9 @@ def test_logprobs_of_a_changed_sampling_are_left_out_unless_vouched_for():
         assert rollouts(url, extra={"top_k": -1, "stop": ["!"]})[0][0].logprobs is not None
 
 
-@pytest.mark.parametrize(
-    ("field", "said"),
-    [
-        *((name, "sets it itself") for name in ("n", "prompt", "messages", "stream", "logprobs")),
-        *((name, "sets it itself") for name in ("return_token_ids", "separate_reasoning")),
-        ("model", "give the engine's option model"),
-        ("max_tokens", "give the engine's option max_new_tokens"),
-        ("max_completion_tokens", "give the engine's option max_new_tokens"),
-        ("temperature", "give the engine's option temperature"),
-        ("top_p", "give the engine's option top_p"),
-    ],
-)
-def test_extra_fields_that_the_engine_sets_are_refused(field, said):
-    with pytest.raises(ConfigError, match=f"extra cannot have '{field}': .*{said}"):
+@pytest.mark.parametrize("field", ["n", "messages", "stream", "return_token_ids", "model", "top_p"])
+def test_extra_fields_that_the_engine_sets_are_refused(field):
+    with pytest.raises(ConfigError, match=f"extra cannot have '{field}'"):
         OpenAIEngine("http://localhost:8000", max_new_tokens=4, extra={"stop": ["!"], field: 1})
 
 
@@ -214,7 +203,7 @@ def test_truncated_and_empty_texts_are_completions():
 
 
 @pytest.mark.parametrize("prompt", ["3afc=", [{"role": "user", "content": "3afc="}]])
-@pytest.mark.parametrize("shape", ["vllm", "sglang", "names"])
+@pytest.mark.parametrize("shape", ["vllm", "sglang"])
 @pytest.mark.parametrize("streaming", ["ignored", "refused"])
 def test_an_answer_in_one_piece_is_read_like_a_stream(streaming, shape, prompt):
     fake = FakeServer(shape)

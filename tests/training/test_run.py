@@ -462,7 +462,7 @@ def test_the_verifier_ranks_and_the_run_says_so(run):
 
 def test_a_signal_that_the_reward_does_not_have():
     with pytest.raises(CurroError, match="--signal maths: the reward has no such part; it has: lab:chains"):
-        plan(settings(reward="lab+0.5*repetition", signal="maths"))
+        plan(settings(reward="lab+0.5*format", signal="maths"))
 
 
 def test_an_extended_run_that_is_killed_before_its_model_is_written_writes_it(run, monkeypatch):

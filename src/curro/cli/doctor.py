@@ -61,11 +61,11 @@ def doctor(
 def _check_data(console: Console, data: str, name: str, columns: dict[str, Any]) -> None:
     from curro.data import load_prompts
     from curro.reward import resolve_reward
-    from curro.reward.row_checks import check_rows
+    from curro.reward.row_checks import check_rows, verifiers
 
     prompts = load_prompts(data, **columns)
-    report = check_rows(prompts, resolve_reward(name, prompts))
-    for line in report.lines:
+    reports = [check_rows(prompts, part) for part in verifiers(resolve_reward(name, prompts))]
+    for line in (line for report in reports for line in report.lines):
         console.print(printable(line), soft_wrap=True)
-    if report.stops:
+    if any(report.stops for report in reports):
         raise typer.Exit(1)

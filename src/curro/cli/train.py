@@ -95,7 +95,10 @@ def train(
     from curro.runs.report.advice import advise
 
     if check_rows and resume is None and planned.environment is None:
-        check_before_run(planned.prompts, planned.reward, lambda line: plain_console().print(printable(line)))
+        console = plain_console()
+        check_before_run(
+            planned.prompts, planned.reward, lambda line: console.print(printable(line)), must_run=True
+        )
     from curro.training.run import train as run
 
     settings = planned.settings

@@ -30,7 +30,7 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
     """The parts of a reward that verify the answer, where it has others too; else none.
 
     A part is known by what stands before the first colon of its name, so that `code:timeout=5` is `code`.
-    Parts that reward a length, a format or the absence of repetition are none of `OUTCOMES`, nor are rewards
+    Parts that reward a length or a format are none of `OUTCOMES`, nor are rewards
     of a user's own, which `signal` names.
     """
     parts = list(names)

@@ -95,7 +95,6 @@ REWARDS = {
     "language": "curro.reward.text:language",
     "cosine": "curro.reward.text:Cosine",
     "overlong": "curro.reward.text:Overlong",
-    "repetition": "curro.reward.text:Repetition",
 }
 """All rewards by name; those that are no verifiers reward a length, a format or the like."""
 

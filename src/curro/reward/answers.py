@@ -191,11 +191,11 @@ def after_hashes(text: str) -> str | None:
 _SAYS = re.compile(
     r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:[^\n.:=?]{0,60}?\b(?:is|are|be|equals)\b|\s*\**\s*[:=→]|\s-\s)"
     r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
-    r"|答案(?:是|为|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
+    r"|答案(?:是|为|[:\uff1a])|答え(?:は|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
     r"[\s:*]*",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!。]\**(?:\s|\Z)|\n")
+_SENTENCE_END = re.compile(r"[.!。]\**(?:\s|\Z)|\n|,?\s(?:and not|not|rather than)\s")
 
 
 def said(text: str) -> Iterator[str]:
@@ -249,7 +249,8 @@ def candidates(text: str) -> Iterator[str]:
 
 _NONE = """
 nan|<na>|n/a|na|n.a.|nat|none|none.|null|nil|[]|{}|()|""|''|-|--|?|...|[null]|[""]|####|proof|notfound
-|not found|answer not found|no answer|no answer provided|not available|not provided|unknown|missing|tbd|todo|
+|not found|answer not found|no answer|no answer provided|not available|not applicable|not provided|unknown
+|missing|tbd|todo|proof omitted|#n/a|_|**|
 """
 PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
 """Texts that data sets write where they have no answer."""
@@ -281,7 +282,13 @@ def _are_texts(items: Iterable[Any]) -> bool:
 
 def is_placeholder(answer: str) -> bool:
     """Whether a row's answer only says that there is none."""
-    return " ".join(answer.split()).strip("$").casefold() in PLACEHOLDERS
+    bare = (
+        re.sub(r"\\(?:text|mathrm)\s*\{(.*)\}", r"\1", answer.strip().strip("$"))
+        .replace("_", " ")
+        .replace("—", "-")
+    )
+    text = " ".join(bare.split()).casefold()
+    return text in PLACEHOLDERS or text.strip("().") in PLACEHOLDERS
 
 
 def _list_of_texts(text: str) -> list[str | None] | None:

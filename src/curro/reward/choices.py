@@ -37,7 +37,7 @@ _SEVERAL = re.compile(r"[(\[]?[A-J][)\]]?(?:(?:\s*[,;&/]\s*|\s*,?\s*and\s+)[(\[]
 
 
 def _bare(text: str) -> str:
-    return _STYLE.sub(" ", unwrapped(text)).strip()
+    return _STYLE.sub(" ", unwrapped(text).replace("[[", "(").replace("]]", ")")).strip()
 
 
 def letter_of(text: str) -> str | None:
@@ -50,6 +50,7 @@ def letter_of(text: str) -> str | None:
 def called_letter(text: str) -> str | None:
     """The letter that prose calls right last: "so option B", "(B)", "B is correct", or at its end."""
     text = as_latex(text).replace("*", "").strip()
+    text = re.sub(r"((?:option|choice|answer) is \()([a-j])(?=\))", lambda m: m[1] + m[2].upper(), text)
     alone = re.match(r"\W*([A-J])\W*\n", text)
     if alone:
         return alone[1]
@@ -136,6 +137,7 @@ _INLINE = re.compile(
 )
 
 
+_IN_LINE = re.compile(r"\(([A-J])\)\s*([^()\n]*?)\s*(?=\([A-J]\)|\n|\Z)")
 _LISTED = re.compile(r"\b([a-jA-J])\s*[.):]\s*(.*?)\s*,?\s*(?=\b[a-jA-J]\s*[.):]|\Z)", re.DOTALL)
 
 
@@ -169,7 +171,7 @@ def _in_prompt(prompt: Any) -> dict[str, str]:
         prompt = prompt[-1].get("content")
     if not isinstance(prompt, str):
         return {}
-    for pattern in (_LINE, _INLINE):
+    for pattern in (_LINE, _INLINE, _IN_LINE):
         options: dict[str, str] = {}
         for letter, text in pattern.findall(prompt):
             if letter == chr(ord("A") + len(options)):

@@ -151,8 +151,14 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
     if dates[0]:
         return float(dates[1] is not None and quantities.same_dates(dates[0], dates[1]))
     numerals = quantities.numeral(gold), quantities.numeral(answer)
-    if numerals[0]:
-        return float(numerals[1] == numerals[0] if numerals[1] else said.upper() == numerals[0][0])
+    if numerals[0] and numerals[1]:
+        return float(numerals[0] == numerals[1])
+    if numerals[0] or numerals[1]:  # many rows leave the base to the question
+        digits, base = numerals[0] or numerals[1] or ("", "")
+        is_value = (
+            numerals[1] is not None and expected is not None and expected.value == _digits_value(digits, base)
+        )
+        return float(digits == (said if numerals[0] else wanted).upper() or is_value)
     if re.search(r"\\p?mod|\bmod\b|\\equiv", notation.as_latex(gold)):
         return float(_congruence(gold) == _congruence(answer))
     if _ATOMS.fullmatch(wanted):
@@ -168,8 +174,12 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
         return float(quantities.same_numbers(expected, value, asks_percent=asks_percent))
     if expected and (value is None and (_OTHER_THAN.search(answer[-200:]) or _BOUND.match(answer))):
         return 0.0
-    if expected and expected.unit == "degree" and "\\pi" in notation.as_latex(answer):
-        return rf"\frac{{{expected.value}\pi}}{{180}}", notation.expression(answer)
+    for degrees, radians in ((expected, answer), (value, gold)):
+        if degrees and degrees.unit == "degree" and "\\pi" in notation.as_latex(radians):
+            return rf"\frac{{{degrees.value}\pi}}{{180}}", notation.expression(radians)
+    laws = _LAW.fullmatch(notation.unwrapped(gold)), _LAW.fullmatch(notation.unwrapped(answer))
+    if laws[0] and laws[1]:  # f(x) = x is f(y) = y
+        answer = re.sub(rf"(?<![A-Za-z\\]){laws[1][1]}(?![A-Za-z])", laws[0][1], answer)
     values = notation.assignments(gold), notation.assignments(answer)
     if any(values) and _assigned(gold, answer, values) is not None:
         gold, answer = _assigned(gold, answer, values) or ("", "")
@@ -180,6 +190,16 @@ def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) 
     if not expected and notation.has_prose(gold):
         gold = notation.last_expression(gold) or gold
     return notation.expression(gold), notation.expression(answer)
+
+
+_LAW = re.compile(r"[A-Za-z]\(([a-z])\)\s*=[^=,]+")
+
+
+def _digits_value(digits: str, base: str) -> int | None:
+    try:
+        return int(digits, int(base))
+    except ValueError:  # a base above 36, or digits that it lacks
+        return None
 
 
 _OTHER_THAN = re.compile(r"(?:\bnot|n't|\bcannot)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z", re.IGNORECASE)

@@ -131,6 +131,9 @@ def _same(gold: Any, answer: Any) -> bool:
     sets = _solutions(gold), _solutions(answer)
     if sets[0] is not None and sets[1] is not None and _same_variable(gold, answer):
         gold, answer = sets
+    vectors = _components(gold), _components(answer)
+    if vectors[0] and vectors[1] and sympy.MatrixBase in (*type(gold).__mro__, *type(answer).__mro__):
+        return _same_items(*vectors, in_order=True)
     for kind in (sympy.Tuple, sympy.FiniteSet):
         if isinstance(gold, kind) and isinstance(answer, kind):
             return _same_items(list(gold.args), list(answer.args), in_order=kind is sympy.Tuple)
@@ -138,6 +141,15 @@ def _same(gold: Any, answer: Any) -> bool:
         is_open = gold.left_open == answer.left_open and gold.right_open == answer.right_open
         return bool(is_open) and _same(gold.start, answer.start) and _same(gold.end, answer.end)
     return math_equal(gold, answer, timeout_seconds=None, allow_set_relation_comp=True)
+
+
+def _components(answer: Any) -> list[Any]:
+    """The components of a row, column or tuple, or of a list of two (read as an interval); else none."""
+    if isinstance(answer, sympy.MatrixBase):
+        return list(answer) if 1 in answer.shape else []
+    if isinstance(answer, sympy.Interval):
+        return [answer.start, answer.end]
+    return list(answer.args) if isinstance(answer, sympy.Tuple) else []
 
 
 def _same_variable(gold: Any, answer: Any) -> bool:

@@ -38,11 +38,41 @@ def as_latex(text: str) -> str:
     """The text with LaTeX and ASCII for Unicode's mathematical characters."""
     if text.isascii():
         return text
+    text = _CHINESE.sub(_chinese, text).translate({0x66B: ".", 0x66C: ",", 0xFF05: "%"})
     text = _RAISED.sub(lambda m: "^{" + unicodedata.normalize("NFKC", m[0]).replace("−", "-") + "}", text)
     text = _LOWERED.sub(lambda m: "_{" + unicodedata.normalize("NFKC", m[0]).replace("−", "-") + "}", text)
     text = _VULGAR.sub(_fraction, text)
     text = "".join(map(_character, text))
     return _ROOT.sub(lambda m: rf"\sqrt{_INDEX[m[1]]}{{{_inside(m[2])}}}", text)
+
+
+_CHINESE = re.compile(
+    "(负?)(?:百分之([零〇一二两三四五六七八九十百千万]+)|([零〇一二两三四五六七八九十百千万]+)(?:分之([零〇一二两三四五六七八九十百千万]+))?)(?![一-龥])"
+)
+_CHINESE_DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2} | {
+    sign: 3 + i for i, sign in enumerate("三四五六七八九")
+}
+
+
+def _chinese(match: re.Match[str]) -> str:
+    """A number in Chinese, alone or at the end of its words: 四十二, 五分之三, 百分之五十, 负三."""
+    sign = "-" if match[1] else ""
+    if match[2]:
+        return f"{sign}{_chinese_value(match[2])}%"
+    value = str(_chinese_value(match[3]))
+    return sign + (rf"\frac{{{_chinese_value(match[4])}}}{{{value}}}" if match[4] else value)
+
+
+def _chinese_value(text: str) -> int:
+    total = group = digit = 0
+    for sign in text:
+        if sign in _CHINESE_DIGITS:
+            digit = _CHINESE_DIGITS[sign]
+        elif sign == "万":
+            total, group, digit = (total + group + digit) * 10_000, 0, 0
+        else:
+            group, digit = group + (digit or 1) * {"十": 10, "百": 100, "千": 1000}[sign], 0
+    return total + group + digit
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -124,7 +154,7 @@ def words(text: str) -> str:
 
 _FORMULA_OF_ATOMS = re.compile(r"(?=.*\d)(?=.*[A-Z].*[A-Z])(?:[A-Z][a-z]?\d*|\((?:[A-Z][a-z]?\d*)+\)\d*)+")
 _ARTICLE = re.compile(r"\A(?:an?|the|on|in)\s+(?=[a-z]{2})")
-_ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b\s*\}?")
+_ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b(?:\s*\})?")
 _SYNONYMS = {
     synonym: word
     for word, synonyms in {
@@ -183,6 +213,7 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\\left\s*[(\[]\s*(?=\\begin)|(?<=array\})\s*\\right\s*[)\]]"), ""),
     (re.compile(r"(?<=\{)(?:[bvV]?matrix\}|array\}(?:\{[clr|]*\})?)"), "pmatrix}"),
     (re.compile(r"(?<=\\\\)\s*\[\w+\]"), ""),
+    (re.compile(r"\A[\[(]([^\[\]()]*)[\])]\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z"), r"(\1)"),
     (re.compile(r"\A\[\s*(\[[^\[\]]+\](?:\s*,\s*\[[^\[\]]+\])*)\s*\]\Z"), _matrix),
     (
         re.compile(r"(?<=\\(?:sin|cos|tan|cot|sec|csc))\s*[({]?\s*(\d+(?:\.\d+)?)\s*\^\s*\{?\\circ\s*\}?\s*[)}]?"),
@@ -236,6 +267,7 @@ _CJK = re.compile(r"[\u3001\u3002\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
 def last_expression(text: str) -> str | None:
     """The last formula or number in prose: what stands between the last dollars, or the last run of terms."""
+    text = re.sub(r"\b(and|or) (?:maybe|perhaps|possibly|even|probably)\b", r"\1", text)
     text = re.sub("[和与或]", " and ", STYLED.sub(r" \1 ", as_latex(text[-LONGEST:])))
     text = _CJK.sub(" 。 ", text)
     formulas: list[str] = []

@@ -8,6 +8,7 @@ fractions. Everything else is left to math-verify.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ from curro.reward.notation import LONGEST, SPACES, STYLED, pairs, unwrapped, wor
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _POWER = r"10\s*(?:\^|\*\*)\s*[{(]{0,2}\s*(?P<POWER>[+-]?\s*\d{1,4})(?!\d)\s*[)}]{0,2}"
 _CURRENCY = (
-    r"(?:US|A|C|HK|NT|R)?\\?\$|[€£¥₹₩₽]|\\(?:euro|pounds|yen)\b"
+    r"(?:US|A|C|HK|NT|R)?\\?\$|\\?[€£¥₹₩₽]|\\(?:euro|pounds|yen)\b"
     r"|(?:USD|EUR|GBP|INR|RMB|CNY|JPY|Rs\.?)(?=\s?\d)"
 )
 _NUMBER = re.compile(
@@ -74,7 +75,8 @@ _NAMED = {
     "feet .3048 yd .9144 yard .9144 mi 1609.344 mile 1609.344",
     "mass": "mg .001 milligram .001 g 1 gram 1 kg 1000 kilogram 1000 lb 453.59237 oz 28.349523125 "
     "ounce 28.349523125",
-    "time": "ms .001 millisecond .001 s 1 sec 1 second 1 min 60 minute 60 h 3600 hr 3600 hour 3600 day 86400",
+    "time": "ms .001 millisecond .001 s 1 sec 1 second 1 min 60 minute 60 h 3600 hr 3600 hour 3600 day 86400 "
+    "week 604800",
     "volume": "ml .001 milliliter .001 l 1 liter 1 litre 1",
     "dollars": "dollar 1 usd 1 buck 1 cent .01 ¢ .01",
     "euros": "€ 1 euro 1 eur 1",
@@ -94,6 +96,7 @@ _NAMED = {
     "time after noon": "pm 1 p.m 1",
     "power": "w 1 watt 1 kw 1000",
     "voltage": "v 1 volt 1 mv .001",
+    "calendar": "month 1 year 12",
 }  # fmt: skip
 _UNITS: dict[str, tuple[str, Fraction]] = {
     name: (kind, Fraction(factor)) for kind, names in _NAMED.items() for name, factor in pairs(names)
@@ -149,7 +152,9 @@ def number(text: str, like: Number | None = None) -> Number | None:
     if "$" in text or (like is not None and abs(like.value) >= 1000):
         text = re.sub(r"(?<=\d)k\b(?!/)", " thousand", text)
     if like is not None and like.figures:
-        text = re.sub(r"\A([+-]?\d+)(?:,|\{,\})(\d{1,2}|\d{4,}|(?<=\A0,)\d+)\Z", r"\1.\2", text)
+        text = re.sub(
+            r"\A([+-]?\d+)(?:,|\{,\})(\d{1,2}|\d{4,}|(?<=\A0,)\d+)(?=\s*[^\d,.]*\Z)", r"\1.\2", text
+        )
     parts = re.split(r"(?<=[A-Za-z.])\s*,?\s*(?:and\s+)?(?=\d)", STYLED.sub(r" \1 ", text))
     return _plain_number(text) or (_sum_of_measures(parts) if 1 < len(parts) < 4 else None)
 
@@ -165,7 +170,9 @@ _SMALL = {
 _ORDINALS = {
     word: int(value)
     for word, value in pairs(
-        "first 1 second 2 third 3 fourth 4 fifth 5 sixth 6 seventh 7 eighth 8 ninth 9 tenth 10"
+        "first 1 second 2 third 3 fourth 4 fifth 5 sixth 6 seventh 7 eighth 8 ninth 9 tenth 10 eleventh 11 "
+        "twelfth 12 thirteenth 13 fourteenth 14 fifteenth 15 sixteenth 16 seventeenth 17 eighteenth 18 "
+        "nineteenth 19 twentieth 20 thirtieth 30"
     )
 }
 _PARTS = {"half": 2, "halves": 2, "quarter": 4} | {w: n for w, n in _ORDINALS.items() if n > 2}
@@ -176,8 +183,8 @@ _SPELLED = re.compile(rf"(?:(?:{_NUMBER_WORD})(?:[\s-]+(?:and\s+)?(?:an?\s+)?)?)
 def _spelled(text: str) -> Fraction | None:
     """The value of a number in words: "one hundred and three", "two and a half", "one third", "third"."""
     names = re.findall(r"[a-z]+", text)
-    if len(names) == 1 and names[0] in _ORDINALS:
-        return Fraction(_ORDINALS[names[0]])
+    if names[-1] in _ORDINALS and (len(names) == 1 or ("-" in text and names[0] in ("twenty", "thirty"))):
+        return Fraction(_ORDINALS[names[-1]] + (_SMALL[names[0]] if len(names) == 2 else 0))
     total = group = Fraction(0)
     for name in names:
         if name in _SMALL:
@@ -313,8 +320,32 @@ def _currency(sign: str | None) -> str:
 
 
 def _measure(number: Number) -> tuple[str, Fraction] | None:
-    name = number.unit.rstrip(".")
-    return _UNITS.get(name) or _UNITS.get(name.removesuffix("s")) or _UNITS.get(name.removesuffix("es"))
+    """What is measured, such as `length^2` or `length/time`, and the unit's size; None if it is not known."""
+    text = _WRITTEN_UNITS.get(number.unit, number.unit)
+    text = re.sub(r"\b(square|cubic|sq|cu)\b\.?\s*(\w+)", lambda m: f"{m[2]}^{2 + (m[1][0] == 'c')}", text)
+    size, powers, sign = Fraction(1), Counter[str](), 1
+    parts = re.findall(r"([^\W\d_]+|[°¢€£¥₹][cf]?|/)\.?\s*(?:\^?\s*\{?\s*(-?\d)\s*\}?)?", text)
+    for name, power in parts:
+        if name in ("/", "per"):
+            sign = -1
+            continue
+        known = _UNITS.get(name) or _UNITS.get(name.removesuffix("s")) or _UNITS.get(name.removesuffix("es"))
+        if known is None:
+            return None
+        size *= known[1] ** (sign * int(power or 1))
+        powers[known[0]] += sign * int(power or 1)
+    return (" ".join(f"{kind}^{n}" for kind, n in sorted(powers.items()) if n), size) if parts else None
+
+
+_WRITTEN_UNITS = {
+    "mph": "mi/h",
+    "kph": "km/h",
+    "kmh": "km/h",
+    "a.m": "am",
+    "p.m": "pm",
+    "a.m.": "am",
+    "p.m.": "pm",
+}
 
 
 def same_numbers(gold: Number, answer: Number, *, asks_percent: bool = True) -> bool:
@@ -360,6 +391,7 @@ Date = tuple[int, int, int]
 def clock_time(text: str) -> Time | None:
     """The hours, minutes and seconds of a time, and "a", "p" or "" for the half of the day."""
     text = SPACES.sub(" ", STYLED.sub(r"\1", unwrapped(text))).replace("{:}", ":").replace(" : ", ":")
+    text = {"noon": "12:00 pm", "midnight": "12:00 am"}.get(text.casefold(), text)
     match = _TIME.fullmatch(text.replace("o'clock", ":00").replace(" :00", ":00").strip())
     if match is None or not (match[2] or match[4]):
         return None
@@ -388,13 +420,20 @@ _MONTHS = [
 _MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
 _DATE = re.compile(
     rf"(?:(?P<m>{_MONTH})\.?\s+(?P<d>\d{{1,2}})|(?P<day>\d{{1,2}})\s+(?:of\s+)?(?P<month>{_MONTH}))"
-    r"(?:,?\s+(?P<y>\d{4}))?|(?P<iso>\d{4})-(?P<mm>\d\d)-(?P<dd>\d\d)"
+    r"(?:,?\s+(?P<y>\d{4}))?|(?P<iso>\d{4})[-/](?P<mm>\d\d)[-/](?P<dd>\d\d)"
 )
+_NUMERIC_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
+"""Month first, unless there is no such month."""
 
 
 def date(text: str) -> Date | None:
     """The month, day and year (0 where there is none) of a date: "July 4th, 2024", "4 July", "2024-07-04"."""
-    match = _DATE.fullmatch(words(text))
+    text = re.sub(r"\A(?:[a-z]+day),?\s+", "", words(text)).removeprefix("the ")
+    numeric = _NUMERIC_DATE.fullmatch(text)
+    if numeric:
+        first, second = int(numeric[1]), int(numeric[2])
+        return (second, first, int(numeric[3])) if first > 12 else (first, second, int(numeric[3]))
+    match = _DATE.fullmatch(text)
     if match is None:
         return None
     if match["iso"]:
@@ -435,7 +474,7 @@ _BASES = {
     "nine": "9",
 }
 _BASE = re.compile(
-    r"\(?(?P<digits>(?=[A-Fa-f]*\d|[A-F]{2})[0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?(?P<base>\d+|[a-z]+)\)?\s*\}?|\(?\s*(?:in\s+)?base\s*(?P<word>\d+|[a-z]+)\)?)"
+    r"\(?(?P<digits>(?=[A-Fa-f]*\d|[A-F]{2})[0-9A-Fa-f]+(?:,[0-9A-Fa-f]{3})*)\)?\s*(?:_\s*\{?\s*\(?(?P<base>\d+|[a-z]+)\)?\s*\}?|\(?\s*(?:in\s+)?base\s*(?P<word>\d+|[a-z]+)\)?)"
 )
 
 
@@ -450,4 +489,4 @@ def numeral(text: str) -> tuple[str, str] | None:
         return None
     base = match["base"] or match["word"]
     base = _BASES.get(base, base)
-    return (match["digits"].upper(), base) if base.isdecimal() else None
+    return (match["digits"].upper().replace(",", ""), base) if base.isdecimal() else None

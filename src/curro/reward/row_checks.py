@@ -27,7 +27,7 @@ from curro.data.raw import Row
 from curro.reward.answers import accepted
 from curro.reward.function_calls import example
 from curro.reward.notation import words
-from curro.reward.resolve import outcome_reward
+from curro.reward.resolve import WeightedReward, outcome_reward
 from curro.reward.reward import Reward, Score
 
 SAMPLE = 200
@@ -140,7 +140,7 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
 
     Args:
         rows: the data set; without a column `answer`, the answers are in one of the usual columns.
-        reward: of a sum, the parts that verify the answer are checked.
+        reward: no sum of several that verify the answer (`verifiers` gives its parts).
         sample: rows to check, at most; drawn without replacement. For `code` at most 40, since programs run.
         seed: of the draw.
 
@@ -164,8 +164,8 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
     for row in picked.values():
         row.setdefault("answer", answer_of(row, column))
     texts = {i: _texts(name, picked[i], picked[(i + 1) % len(rows)]) for i in drawn}
-    if not is_known:  # without an answer nothing can be said of a reward that is not known
-        drawn = [i for i in drawn if texts[i].keys() & _OWN]
+    if not is_known:  # without answers, a first call says no more than whether the reward can be called
+        drawn = [i for i in drawn if texts[i].keys() & _OWN] or drawn[:1]
     scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], one_by_one=is_known)
     as_good: Counter[str] = Counter()
     suspects: list[WrongRow] = []
@@ -221,20 +221,31 @@ def _partly_read(golds: Mapping[int, str]) -> list[str]:
     return [f"math does not read the whole answer in {len(parts)} rows, such as {example}"]
 
 
+def verifiers(reward: Reward) -> list[Reward]:
+    """The rewards to check: each part of a sum that verifies the answer, or the reward itself."""
+    outcome = outcome_reward(reward)
+    return [part for _, part in outcome.parts] if isinstance(outcome, WeightedReward) else [outcome]
+
+
 def warn_of_rows(rows: Sequence[Row], reward: Reward) -> None:
     """Warn once of rows that do not fit, in a trainer that has no other place to say it."""
-    if _is_known(reward):
-        report = check_rows(rows, reward)
+    for part in filter(_is_known, verifiers(reward)):
+        report = check_rows(rows, part)
         if report.stops:
             warnings.warn("\n".join(report.lines), RuntimeWarning, stacklevel=2)
 
 
 def _is_known(reward: Reward) -> bool:
-    return outcome_reward(reward).name.partition(":")[0] in VERIFIERS
+    return reward.name.partition(":")[0] in VERIFIERS
 
 
 def check_before_run(
-    rows: Sequence[Row], reward: Reward, say: Callable[[str], object], skip: str = "--no-check"
+    rows: Sequence[Row],
+    reward: Reward,
+    say: Callable[[str], object],
+    skip: str = "--no-check",
+    *,
+    must_run: bool = False,
 ) -> None:
     """Check the rows, say what does not fit, and refuse to go on if that are more than 1%.
 
@@ -245,10 +256,19 @@ def check_before_run(
         rows, reward: as `check_rows` takes them.
         say: called with each line of the report, if there is something to say.
         skip: the option that leaves the check out.
+        must_run: whether an error of the user's own reward ends the run here, as it would later.
 
     Raises:
         ConfigError: more than 1% of the checked rows are wrong.
+        RewardError: the user's own reward fails, and it must run.
     """
+    for part in verifiers(reward):
+        _check_before_run(rows, part, say, skip, must_run=must_run)
+
+
+def _check_before_run(
+    rows: Sequence[Row], reward: Reward, say: Callable[[str], object], skip: str, *, must_run: bool
+) -> None:
     if _is_known(reward):
         report = check_rows(rows, reward)
         if report.stops:
@@ -260,6 +280,8 @@ def check_before_run(
     try:
         report = check_rows(rows, reward)
     except RewardError as error:
+        if must_run:
+            raise
         say(f"{error} (in the check before the run; {skip} leaves it out)")
         return
     is_verifier = report.verifies or reward.name.rpartition(":")[2] in OUTCOMES

@@ -205,7 +205,7 @@ class TrainSettings:
     reward: str = setting(
         "auto",
         "How completions are scored: math, exact, code, function-calls, format, closed-thought, language, "
-        "cosine, overlong, repetition, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or "
+        "cosine, overlong, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or "
         "auto, which decides by the data. NAME:OPTION=VALUE sets an option; `curro methods NAME` lists "
         "them. A weighted sum is written "
         "math+0.2*format or ./one.py:FUNCTION+0.5*./two.py:FUNCTION.",

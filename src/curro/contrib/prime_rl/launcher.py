@@ -91,8 +91,8 @@ def install(config: Mapping[str, Any]) -> None:
     next_task = train_source.TrainSource.next_task
 
     def next_task_of_step(source: Any, *, step: int) -> Any:
-        for one in source.curricula.values():
-            one.sampler.step = step - 1  # prime-rl counts from 1, and this one is not finished
+        for environment in source.curricula.values():
+            environment.sampler.step = step - 1  # prime-rl counts from 1, and this one is not finished
         return next_task(source, step=step)
 
     build_sink = train_sink.TrainSink.__init__

@@ -102,7 +102,7 @@ FILE = Path("curro") / "curriculum.npz"
 """The curriculum's file in the folder of a checkpoint."""
 
 ESTIMATES = Path("curro") / "estimates.json"
-"""Beside it: the tickets in flight whose groups only estimate a difficulty. Version 0.2 did not write it."""
+"""Beside it: the tickets in flight whose groups only estimate a difficulty."""
 
 
 class CurriculumTrainer(Host):
@@ -362,9 +362,7 @@ class CurriculumTrainer(Host):
                 "and their rollouts are lost: nothing is learned from them, and they may be drawn again"
             )
         observed = {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
-        estimates = Path(folder) / ESTIMATES
-        marked = json.loads(estimates.read_text(encoding="utf-8")) if estimates.exists() else []
-        self.fill.restore(ledger, observed, marked)
+        self.fill.restore(ledger, observed, json.loads((Path(folder) / ESTIMATES).read_text("utf-8")))
 
     def _queued_groups(self) -> dict[str, dict[str, Any]]:
         """The tags of the groups in verl's queue, by their uids."""

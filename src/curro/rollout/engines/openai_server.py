@@ -26,18 +26,13 @@ try:
 except ImportError:
     raise ImportError("OpenAIEngine needs the package openai: pip install 'curro[server]'") from None
 
-_OPTIONS = {
-    "model": "model",
-    "max_tokens": "max_new_tokens",
-    "max_completion_tokens": "max_new_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-}
-"""Fields of a request, and the options of the engine that set them."""
-_IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+_IDS = {"return_token_ids": True}
 _WHOLE = {"separate_reasoning": False}
-_OWN = ("prompt", "messages", "n", "stream", "logprobs", *_IDS, *_WHOLE)
-"""Fields that the engine sets itself, because it reads answers by them."""
+_OWN = (
+    "model", "prompt", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "n",
+    "stream", "logprobs", *_IDS, *_WHOLE,
+)  # fmt: skip
+"""Fields that the engine sets itself, by its options or because it reads answers by them."""
 
 _UNTOUCHED = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 _PLAIN = {**_UNTOUCHED, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logit_bias": None}
@@ -47,10 +42,8 @@ _PLAIN = {**_UNTOUCHED, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logi
 def checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
     """The fields that a user adds to every request."""
     for name in extra or {}:
-        if name in _OPTIONS:
-            raise ConfigError(f"extra cannot have {name!r}: give the engine's option {_OPTIONS[name]}")
         if name in _OWN:
-            raise ConfigError(f"extra cannot have {name!r}: the engine sets it itself; leave it out")
+            raise ConfigError(f"extra cannot have {name!r}: the engine sets it, by an option or always")
     return dict(extra or {})
 
 
@@ -98,14 +91,13 @@ class Answer:
 
     Attributes:
         pieces: the parts of the text.
-        ids, names, logprobs: of the tokens, as the server sent them; ids is None where it sent none.
+        ids, logprobs: of the tokens, as the server sent them; ids is None where it sent none.
         finish: the server's reason to finish; None while the completion goes on.
         total: the number of tokens by the server's count.
     """
 
     pieces: list[str] = field(default_factory=list)
     ids: list[Any] | None = None
-    names: list[Any] = field(default_factory=list)
     logprobs: list[Any] = field(default_factory=list)
     finish: str | None = None
     total: int | None = None
@@ -139,10 +131,8 @@ class Answer:
             content = logprobs.get("content")
             if isinstance(content, list):
                 items = [item if isinstance(item, Mapping) else {} for item in content]
-                self.names += [item.get("token") for item in items]
                 self.logprobs += [item.get("logprob") for item in items]
             elif isinstance(logprobs.get("token_logprobs"), list):
-                self.names += logprobs["tokens"] if isinstance(logprobs.get("tokens"), list) else []
                 self.logprobs += logprobs["token_logprobs"]
         if isinstance(part.get("finish_reason"), str):
             self.finish = part["finish_reason"]
@@ -155,10 +145,9 @@ class Answer:
     @property
     def token_ids(self) -> tuple[int, ...] | None:
         """The tokens, where the server tells them."""
-        ids = self.ids if self.ids is not None else [_placeholder(name) for name in self.names] or None
-        if ids is None or not all(type(i) is int and i >= 0 for i in ids):
+        if self.ids is None or not all(type(i) is int and i >= 0 for i in self.ids):
             return None
-        return tuple(ids)
+        return tuple(self.ids)
 
     def rollout(self, *, with_logprobs: bool, token_ids: tuple[int, ...] | None) -> Rollout:
         """The completion as a rollout.
@@ -177,12 +166,6 @@ class Answer:
             tuple(numbers) if fits and with_logprobs else None,
             "length" if self.finish == "length" else "stop",
         )
-
-
-def _placeholder(name: Any) -> int | None:
-    """N of `token_id:N`."""
-    digits = name.removeprefix("token_id:") if isinstance(name, str) else ""
-    return int(digits) if digits != name and digits.isascii() and digits.isdigit() else None
 
 
 # httpx of openai 2, httpx2 of openai 3

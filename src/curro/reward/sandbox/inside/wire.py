@@ -59,7 +59,7 @@ class Wire:
         if isinstance(value, dict):
             pairs = [items(pair) for pair in value.items()]
             if kind == "collections.defaultdict":
-                factory = value.default_factory
+                factory: Any = getattr(value, "default_factory", None)
                 return (
                     {"dd": [self.encode(factory), pairs]} if standard_name(factory) else {"u": {"d": pairs}}
                 )
@@ -154,7 +154,7 @@ def standard_name(value: Any) -> list[str] | None:
         return ["builtins", repr(value)]
     if not isinstance(value, type) or issubclass(value, BaseException):
         return None
-    module = getattr(value, "__module__", None)
+    module: Any = getattr(value, "__module__", None)
     if not isinstance(module, str) or module.partition(".")[0] not in sys.stdlib_module_names:
         return None
     if getattr(sys.modules.get(module), value.__qualname__, None) is value:
