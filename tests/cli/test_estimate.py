@@ -135,7 +135,9 @@ def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, mea
     """On an easy pool the mean of -1 and 1 is above 0 for every prompt."""
     folder = EstimateFolder.begin(tmp_path / "est", {})
     for i, (mean, variance) in enumerate(zip(means, variances, strict=True)):
-        folder.append(dict.fromkeys(COLUMNS, 0) | {"prompt": i, "mean": mean, "variance": variance})
+        folder.append(
+            dict.fromkeys(COLUMNS, 0) | {"prompt": i, "key": f"k{i}", "mean": mean, "variance": variance}
+        )
     folder.write_table()
     assert "so there are no pass rates" in render(np.array(means), np.array(variances), 8)
     for rule in (["--keep", "0,1"],):

@@ -13,7 +13,7 @@ import curro
 from curro.core.bases import Reason
 from curro.core.errors import ConfigError, ExhaustedError, FillError
 from curro.core.verdicts import Draw
-from curro.rollout.fill import Fill, InFlight, RejectedGroups, select_unseen
+from curro.rollout.fill import Fill, InFlight, select_unseen
 from curro.rollout.fill_settings import FillSettings
 
 
@@ -361,13 +361,6 @@ def test_a_batch_has_a_prompt_once_though_its_estimate_was_rejected_too():
     assert fill.take() == ["group of 3", "estimate of 4"]
 
 
-def test_no_more_rejected_groups_are_kept_than_the_batch_lacks():
-    rejected = RejectedGroups(weigh=len)
-    for ticket, group in enumerate(["aa", "bb", "cc"]):
-        rejected.add(ticket, ticket, group, informativeness=0.1 * ticket, missing=4)
-    assert rejected.best() == ["cc", "bb"]
-
-
 def test_a_batch_that_has_more_than_it_needs_lacks_nothing():
     fill = fill_of()
     fill.begin(1, 0)
@@ -415,3 +408,17 @@ def test_a_draw_that_breaks_off_gives_back_what_it_has():
     with pytest.raises(ExhaustedError):
         select_unseen(port, fill, 2, step=0)
     assert (port.dropped, fill.held, list(fill.in_flight), fill.reason) == ([2], [1], [0], "prompts")
+
+
+def test_an_estimate_that_may_be_replaced_takes_no_place_of_another_group():
+    """Prompt 3 fills the batch alone; those of 1 and 2 are needed once it is drawn again."""
+    fill = Fill(FillSettings(when_short="top-up"), size=20, may_repeat=False, weigh=len)
+    fill.begin(6, 0)
+    fill.give_out(replace(draw_of([3], 0), reasons=np.full(1, Reason.ESTIMATE, np.uint8)))
+    fill.give_out(draw_of([1, 2], 1))
+    fill.reject(0, "estimate", informativeness=0.25, reward=0.5)
+    fill.reject(1, "one", informativeness=0.1, reward=0.5)
+    fill.reject(2, "two", informativeness=0.2, reward=0.5)
+    fill.give_out(draw_of([3], 3))
+    fill.reject(3, "3", informativeness=0.0, reward=0.0)
+    assert fill.take() == ["two", "one"]

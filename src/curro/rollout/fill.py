@@ -380,9 +380,14 @@ class Fill(Generic[GroupT]):
         if self.settings.when_short == "top-up":
             self._rejected.append(_Rejected(informativeness, ticket, ended.prompt, group))
             self._rejected.sort(key=lambda entry: (-entry.informativeness, entry.ticket))
-            # no more of them than could be needed: their rollouts take memory
-            best, _ = self._until_full([entry.group for entry in self._rejected], self.missing)
-            del self._rejected[len(best) :]
+            # no more of them than could be needed, for their rollouts take memory; one whose prompt may be
+            # drawn again replaces none, since it goes when its prompt's next group ends
+            size = 0
+            for place, entry in enumerate(self._rejected):
+                if size >= self.missing:
+                    del self._rejected[place:]
+                    break
+                size += 0 if entry.prompt in self._estimated else self.weigh(entry.group)
 
     def withdraw(self, ticket: int, why: str) -> None:
         """Remove an admitted group that no batch will take: `why` is "filtered" or "expired"."""

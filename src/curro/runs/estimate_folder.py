@@ -13,9 +13,10 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.table import Table
 
@@ -25,12 +26,12 @@ from curro.core.text import abbreviated
 from curro.methods.admission.band import between
 from curro.runs.json_lines import append_rows, as_object, check_whole, read_rows
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
 WHOLE = ("prompt", "rollouts", "scored", "correct", "truncated")
-COLUMNS = ("prompt", "key", "rollouts", "scored", "correct", "truncated", "mean", "variance")
+SCHEMA = pa.schema(
+    [("prompt", pa.int64()), ("key", pa.string()), *((name, pa.int64()) for name in WHOLE[1:]),
+     ("mean", pa.float64()), ("variance", pa.float64())]
+)  # fmt: skip
+COLUMNS = tuple(SCHEMA.names)
 
 
 class EstimateError(CurroError):
@@ -118,11 +119,13 @@ class EstimateFolder:
 
     def write_table(self) -> pa.Table:
         """Write and return the table of all prompts, by their number."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         rows = list(self.groups().values())
-        table = pa.table({name: [row[name] for row in rows] for name in COLUMNS})
+        try:
+            table = pa.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=SCHEMA)
+        except (pa.ArrowException, OverflowError) as error:
+            raise EstimateError(f"{self._groups} is damaged: {error}") from error
         with replacing(self._table) as part:
             pq.write_table(table, part)
         return table
@@ -134,9 +137,11 @@ class EstimateFolder:
                 f"the estimate in {self.path} is not complete: type its `curro estimate` again to go on"
             )
         try:
-            return read_parquet(self._table)
+            return read_parquet(self._table).select(COLUMNS).cast(SCHEMA)
         except RunError as error:
             raise EstimateError(str(error)) from error
+        except (pa.ArrowException, KeyError) as error:
+            raise EstimateError(f"{self._table} is damaged: {error}") from error
 
     def pass_rates(self) -> np.ndarray:
         """The pass rate of each row of the table, float64 (N,); NaN if no completion was scored.
