@@ -175,7 +175,8 @@ class SurvivalMeter:
             return
         difference = observed.mean() - dropped.mean()
         error = np.sqrt(dropped.var() / len(dropped) + observed.var() / len(observed))
-        if difference > max(0.1, 3 * error):
+        # asked after every group, three standard errors are passed by chance now and then
+        if difference > max(0.1, 5 * error):
             self._has_warned = True
             warnings.warn(
                 f"{len(dropped)} of the latest {len(rates)} groups were dropped; their prompts were harder "
