@@ -114,6 +114,11 @@ def check_configuration(saved: Any, here: Mapping[str, Any]) -> None:
     for setting in {**here, **saved}:
         earlier, value = saved.get(setting), here.get(setting)
         if earlier != value:
+            if isinstance(earlier, Mapping) and isinstance(value, Mapping):
+                differing = [name for name in {**value, **earlier} if earlier.get(name) != value.get(name)]
+                if earlier.get("name") == value.get("name"):
+                    setting += f" option {differing[0]!r}"
+                    earlier, value = earlier.get(differing[0]), value.get(differing[0])
             raise CheckpointError(
                 f"the checkpoint is of another configuration: its {setting} is {earlier!r:.300}, this "
                 f"curriculum's is {value!r:.300}; resume with what saved it, or start a new run"

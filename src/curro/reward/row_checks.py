@@ -130,7 +130,9 @@ OWN_SECONDS = 20.0
 """Seconds after which no more rows are scored by a reward of the user's own, which may ask a model."""
 
 
-def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: int = 0) -> RowReport:
+def check_rows(
+    rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: int = 0, *, must_run: bool = False
+) -> RowReport:
     """Score a sample of rows with texts whose scores are known.
 
     A row is wrong if none of the forms of its own answer scores, or if an empty completion or a program that
@@ -143,6 +145,7 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
         reward: no sum of several that verify the answer (`verifiers` gives its parts).
         sample: rows to check, at most; drawn without replacement. For `code` at most 40, since programs run.
         seed: of the draw.
+        must_run: whether a reward of the user's own is called once even if no row has an answer.
 
     Raises:
         RewardError: a reward of the user's own fails, or no row can be scored.
@@ -165,7 +168,7 @@ def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: 
         row.setdefault("answer", answer_of(row, column))
     texts = {i: _texts(name, picked[i], picked[(i + 1) % len(rows)]) for i in drawn}
     if not is_known:  # without answers, a first call says no more than whether the reward can be called
-        drawn = [i for i in drawn if texts[i].keys() & _OWN] or drawn[:1]
+        drawn = [i for i in drawn if texts[i].keys() & _OWN] or drawn[: int(must_run)]
     scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], one_by_one=is_known)
     as_good: Counter[str] = Counter()
     suspects: list[WrongRow] = []
@@ -278,7 +281,7 @@ def _check_before_run(
                 say(line)
         return
     try:
-        report = check_rows(rows, reward)
+        report = check_rows(rows, reward, must_run=must_run)
     except RewardError as error:
         if must_run:
             raise

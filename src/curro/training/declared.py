@@ -45,8 +45,6 @@ class SettingSpec:
         kind = plain_type(annotation)
         if kind in _WORDS and not _is(value, kind):
             raise ConfigError(f"{name} must be {_WORDS[kind]}, not {value!r:.100}")
-        if kind in (int, float) and isinstance(value, int) and abs(value) > MAX_SEED:
-            raise ConfigError(f"{name} must be {MAX_SEED} at most, not {value!r:.20}")
         if self.choices and value not in self.choices:
             raise ConfigError(f"{name} must be one of {', '.join(self.choices)}, not {value!r}")
         if self.above is not None and not self.above < value < math.inf:
@@ -54,6 +52,8 @@ class SettingSpec:
         if self.least is not None and not self.least <= value <= (self.most or math.inf):
             allowed = f"from {self.least:g} to {self.most:.0f}" if self.most else f"{self.least:g} or more"
             raise ConfigError(f"{name} must be {allowed}, not {value}")
+        if kind in (int, float) and isinstance(value, int) and abs(value) > MAX_SEED:
+            raise ConfigError(f"{name} must be {MAX_SEED} at most, not {value!r:.20}")
 
 
 def setting(default: Any, help: str, otherwise: str = "", *, panel: str, **limits: Any) -> Any:

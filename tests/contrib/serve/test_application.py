@@ -84,7 +84,7 @@ def test_a_checkpoint_that_cannot_be_loaded_is_the_callers_mistake_and_changes_n
     ("question", "fields", "status", "words"),
     [
         ("select", {"n": 21}, 409, "21 prompts"),
-        ("select", {"n": "many"}, 400, "whole number as n"),
+        ("select", {"n": "many"}, 400, "n is a whole number"),
         ("select", {"n": 10**400}, 400, "a call gives at most"),
         ("select", {"n": 2, "stop": 1}, 400, "'stop'"),
         ("select", {}, 400, "'n'"),

@@ -164,7 +164,7 @@ def test_the_logit_is_the_last_feature():
     assert features.means.tolist() == [0] * sum(BLOCKS) + [1]
 
 
-@pytest.mark.parametrize("spec", ["frontier", "posterior:target=none,thompson=false"])
+@pytest.mark.parametrize("spec", ["frontier:exponent=none", "posterior:target=none,thompson=false"])
 def test_the_first_choice_goes_by_it(spec):
     known = np.arange(100) / 99
     name, _, options = spec.partition(":")
