@@ -213,7 +213,8 @@ def scores(texts: Sequence[str], folder: Path) -> dict[str, int]:
 def _scores(texts: Sequence[str], folder: Path) -> dict[str, int]:
     """Completions, and answers of the data set: every reward that runs no program gives a finite number."""
     from curro.methods.prediction.metis.predictor import read_prediction
-    from curro.reward.code import program_of, read_tests
+    from curro.reward.code_tests import read_tests
+    from curro.reward.programs import program_of
 
     refused = 0
     for reward in rewards():

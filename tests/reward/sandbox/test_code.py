@@ -16,7 +16,9 @@ import pytest
 from curro.core.errors import ConfigError, RewardError
 from curro.data import PromptSet
 from curro.reward import resolve_reward
-from curro.reward.code import Code, Tests, program_of, read_tests, same_output
+from curro.reward.code import Code, same_output
+from curro.reward.code_tests import Tests, read_tests
+from curro.reward.programs import program_of
 from curro.reward.sandbox import Limits, ProgramNotBegun, bubblewrap, landlock
 from curro.reward.sandbox.confinement import LANDLOCK, LIMITS
 

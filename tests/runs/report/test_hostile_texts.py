@@ -14,7 +14,7 @@ def test_hostile_texts_are_kept_shown_or_refused(place):
 def test_json_that_is_nested_without_end_is_one_error_of_curro():
     from curro import RewardError
     from curro.reward import resolve_reward
-    from curro.reward.code import read_tests
+    from curro.reward.code_tests import read_tests
     from curro.runs.json_lines import decode_row
 
     deep = "[" * 100_000

@@ -22,7 +22,7 @@ from typing import Any
 from curro.core.errors import ConfigError
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
-from curro.reward.code import program_of
+from curro.reward.programs import program_of
 from curro.reward.reward import Reward, Score
 
 STANDARD_INPUT = "Write a Python program that reads from standard input and writes to standard output."

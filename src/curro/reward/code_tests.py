@@ -1,0 +1,344 @@
+"""Tests of programs as data sets have them: what is run or executed, and what is compared."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from curro.core.errors import RewardError
+from curro.data.raw import Row
+from curro.reward.reward import key
+
+
+@dataclass(frozen=True)
+class Tests:
+    """Runs with an input and an expected output, or statements that must not raise, or test cases.
+
+    Attributes:
+        runs: (standard input, expected standard output) of each run.
+        asserts: each a test of its own.
+        setup: what the asserts need, executed before them.
+        function: the name of the function that the asserts test, where it is known.
+        unittests: source text with a class `TestCases` of the module `unittest`.
+    """
+
+    __test__ = False  # not pytest's
+
+    runs: tuple[tuple[str, str], ...] = ()
+    asserts: tuple[str, ...] = ()
+    setup: str = ""
+    function: str = ""
+    unittests: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the tests use, by which the program is told from an example of its use."""
+        return frozenset(re.findall(r"[A-Za-z_]\w*", " ".join([self.function, *self.asserts])))
+
+
+def read_tests(row: Row) -> Tests | None:
+    """The tests of a row: of its column `tests`, else of its answer; None where it has neither.
+
+    Shapes, as they are or as JSON, also within `{"test_cases": ...}`:
+
+    * `[{"input": ..., "output": ...}, ...]`. A function is called if `fn_name` names it, or `func_name` in
+      the `metadata` of a test or of the row (`testtype` functional): the inputs are its arguments in JSON;
+    * `{"inputs": [...], "outputs": [...]}`, with `"fn_name"`: arguments and what the function returns;
+    * `["assert f(1) == 2", ...]`, or one text of Python. The row's `setup` is executed before, and its
+      `fn_name` (or `entry_point`) is the function that is tested. It is needed if Python has a function of
+      that name, and if the text defines `check(candidate)`, which is then called with it. Functions
+      `test_...` that nothing calls are called, as pytest does;
+    * `{"unittest": "class TestCases(unittest.TestCase): ..."}`.
+
+    Raises:
+        RewardError: the tests have none of these shapes, test nothing, or there are none; the message has the
+            prompt's key.
+    """
+    raw_tests = row.get("tests")
+    if raw_tests is None:
+        raw_tests = row.get("answer")
+    if raw_tests is None:
+        return None
+    try:
+        tested = row.get("fn_name") or row.get("entry_point") or _function_of(row.get("metadata"))
+        tests = _read(_from_json(raw_tests), str(row.get("setup") or ""), str(tested or ""))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise RewardError(
+            f"the tests of the prompt {key(row)} cannot be read: {type(error).__name__}: {error!s:.300}"
+        ) from None
+    if not (tests.runs or tests.asserts or tests.unittests):
+        raise RewardError(f"the prompt {key(row)} has no tests")
+    return tests
+
+
+def _from_json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value, parse_int=_integer)
+    except ValueError:
+        return [value]
+
+
+def _integer(digits: str) -> int:
+    """A whole number of any length; `int` refuses more than 4,300 digits."""
+    return int(Decimal(digits)) if len(digits) > 4000 else int(digits)
+
+
+def _function_of(metadata: Any) -> str | None:
+    """The name under `func_name` (or `fn_name`) in a test's or a row's metadata, which may be JSON."""
+    if isinstance(metadata, str):
+        try:
+            metadata = json.loads(metadata)
+        except ValueError:
+            return None
+    if not isinstance(metadata, dict):
+        return None
+    return metadata.get("func_name") or metadata.get("fn_name") or None
+
+
+_INPUT = ("input", "stdin", "inputs")
+_OUTPUT = ("output", "expected_output", "stdout", "outputs", "expected")
+
+
+def _either(test: Mapping[str, Any], names: Sequence[str]) -> Any:
+    for name in names:
+        if name in test:
+            return test[name]
+    raise ValueError(
+        f"a test has none of {', '.join(names)}: it has {', '.join(map(str, test)) or 'nothing'}"
+    )
+
+
+def _read(tests: Any, setup: str, tested: str) -> Tests:
+    for name in ("test_cases", "assert_case", "tests"):
+        if isinstance(tests, dict) and name in tests:
+            return _read(tests[name], setup, str(tests.get("fn_name") or tested))
+    if isinstance(tests, dict) and "unittest" in tests:
+        if not re.search(r"class TestCases\b.*\bdef test", _text(tests["unittest"]), re.DOTALL):
+            raise ValueError("a class TestCases with methods test_... is what is run, and there is none")
+        return Tests(unittests=_text(tests["unittest"]))
+    if isinstance(tests, dict):
+        function = tests.get("fn_name") or None
+        inputs, outputs = _either(tests, _INPUT), _either(tests, _OUTPUT)
+        pairs = list(zip(inputs, outputs, strict=True))
+    elif tests and all(isinstance(test, str) for test in tests):
+        return _statements(tests, setup, tested)
+    else:
+        named = (test.get("fn_name") or _function_of(test.get("metadata")) for test in tests)
+        is_functional = any(test.get("testtype") == "functional" for test in tests)
+        function = next(filter(None, named), tested if is_functional else None)
+        if is_functional and not function:
+            raise ValueError("functional tests name no function: give the row fn_name, or metadata.func_name")
+        pairs = [(_either(test, _INPUT), _either(test, _OUTPUT)) for test in tests]
+    if function:
+        calls = tuple(_call(function, *pair) for pair in pairs)
+        return Tests(asserts=calls, setup=_CALLS + setup, function=FUNCTION)
+    runs = tuple((_text(stdin), _text(expected)) for stdin, expected in pairs)
+    if runs and not any(expected.split() for _, expected in runs):
+        raise ValueError("they test nothing: every expected output is empty")
+    return Tests(runs=runs)
+
+
+def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
+    """Tests that are Python: each text a test, and what tests nothing stands before the next that does.
+
+    Raises:
+        ValueError: none of the texts tests anything, or functions of theirs that do want arguments.
+    """
+    asserts, before = [], ""
+    for text in texts:
+        try:
+            tree = _AsModule().visit(ast.parse(text))
+        except SyntaxError:  # the test fails, and says so to nobody but the program
+            asserts.append(before + text)
+            continue
+        calls = [] if _tests_something(tree) else _uncalled(tree, tested)
+        text = ast.unparse(tree)
+        if not calls and not _tests_something(tree):
+            before += f"{text}\n"
+        elif not calls:
+            asserts.append(before + text)
+            before = ""
+        elif len(texts) == 1:
+            setup, asserts = f"{setup}\n{text}", calls
+        else:
+            asserts.append("\n".join([before + text, *calls]))
+            before = ""
+    if not asserts:
+        raise ValueError(
+            "they test nothing: they define or assign, and neither assert nor call; a text with "
+            "check(candidate) needs the name of the function, as the row's fn_name or entry_point"
+        )
+    return Tests(asserts=tuple(asserts), setup=setup, function=tested)
+
+
+class _AsModule(ast.NodeTransformer):
+    """Tests as they are executed: the statements of `__main__` are the module's, and no runner is called."""
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        is_main = isinstance(node.test, ast.Compare) and "__name__" in ast.unparse(node.test)
+        return (node.body or ast.Pass()) if is_main else node
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        self.generic_visit(node)
+        is_runner = re.match(
+            r"(?:unittest|pytest)\.main\(|(?:sys\.)?exit\((?:0|unittest|pytest)", ast.unparse(node)
+        )
+        return ast.Pass() if is_runner else node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """`type(x)` asks x, which may stand for an object of the program's."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1:
+            return ast.Attribute(node.args[0], "__class__", ast.Load())
+        return node
+
+
+def _tests_something(tree: ast.Module) -> bool:
+    """Whether executing the statements asserts something that is no constant, raises, or calls."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Raise):
+            return True
+        if isinstance(node, ast.Assert):
+            is_false = isinstance(node.test, ast.Constant) and not node.test.value
+            if is_false or any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(node.test)):
+                return True
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return True
+        waiting += ast.iter_child_nodes(node)
+    return False
+
+
+_BEFORE_EACH = ("setup_method", "setup", "setUp")
+
+
+def _uncalled(tree: ast.Module, tested: str) -> list[str]:
+    """Calls of what nothing calls: HumanEval's `check`, pytest's `test_...`, classes of both frameworks."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    wanted = [node for node in functions if node.name.startswith("test")]
+    if any(node.args.args or node.decorator_list for node in wanted):
+        raise ValueError("functions test_... that want arguments (fixtures, parameters) are not supported")
+    if not wanted and tested and any(node.name == "check" and len(node.args.args) == 1 for node in functions):
+        return [f"check({tested})"]
+    calls = [
+        f"{node.name}()"
+        if isinstance(node, ast.FunctionDef)
+        else f"import asyncio\nasyncio.run({node.name}())"
+        for node in wanted
+    ]
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(base) for base in node.bases):
+            calls.append(f"_run_cases({node.name})")
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+            before = "".join(f"_case.{name}()\n" for name in _BEFORE_EACH if name in methods)
+            tests = (name for name in methods if name.startswith("test"))
+            calls += [f"_case = {node.name}()\n{before}_case.{name}()" for name in tests]
+    return calls
+
+
+TOLERANCE = 1e-6
+"""Numbers with a point or an exponent are the same if they differ by less, relative to the larger of 1 and
+what is expected, as judges of competitions have it."""
+FUNCTION = "_function"
+"""By this name tests find the program's function, whatever its name is."""
+
+_CALLS = f"""
+def _plain(value):
+    whole = (str, bytes, bytearray, dict, set, frozenset)
+    if isinstance(value, whole) or not hasattr(value, "__iter__"):
+        return value
+    return [_plain(item) for item in value]
+
+def _equal(got, expected):
+    if isinstance(got, list) and isinstance(expected, list):
+        return len(got) == len(expected) and all(map(_equal, got, expected))
+    if isinstance(got, dict) and isinstance(expected, dict):
+        if got.keys() != expected.keys():
+            got = {{str(key): value for key, value in got.items()}}  # as JSON has them
+        return got.keys() == expected.keys() and all(_equal(_plain(got[k]), _plain(expected[k])) for k in got)
+    if type(got) in (int, float) and type(expected) in (int, float) and float in (type(got), type(expected)):
+        is_nan = got != got and expected != expected
+        return is_nan or got == expected or abs(got - expected) <= {TOLERANCE} * max(1, abs(expected))
+    return got == expected
+
+def _same(got, expected):
+    got, expected = _plain(got), _plain(expected)
+    if isinstance(got, (set, frozenset)) and isinstance(expected, list):
+        got, expected = sorted(got, key=repr), sorted(expected, key=repr)
+    return _equal(got, expected) or (isinstance(expected, list) and _equal([got], expected))
+"""
+"""How results of functions are compared: JSON has no tuples, iterators and sets, and some data sets wrap
+results in a list."""
+
+
+def _call(function: str, inputs: Any, expected: Any) -> str:
+    """An assert for a call: arguments as a list, by name, or each on a line; one result, or its text.
+
+    It takes the function from `_function`, so that its name is the program's whatever it is.
+    """
+    if not str(function).isidentifier():
+        raise ValueError(f"fn_name {function!r} is no name of a function")
+    is_text = isinstance(inputs, str)
+    result = _value(expected) if is_text and isinstance(expected, str) else expected
+    if is_text:
+        arguments = ", ".join(_argument(line) for line in inputs.split("\n") if line.strip())
+    elif isinstance(inputs, list | dict):
+        arguments = ("*" if isinstance(inputs, list) else "**") + _literal(inputs)
+    else:
+        raise TypeError(f"the arguments of {function} are a list, not {inputs!r:.60}")
+    return f"assert _same(_function({function!r})({arguments}), {_literal(result)})"
+
+
+def _value(text: str) -> Any:
+    """A value as JSON or as Python writes it."""
+    try:
+        return json.loads(text, parse_int=_integer)
+    except ValueError:
+        return ast.literal_eval(text.strip())
+
+
+def _argument(line: str) -> str:
+    """Python's notation of an argument, or of several as LeetCode writes them: `nums = [2,7], target = 9`."""
+    try:
+        return _literal(_value(line))
+    except (ValueError, SyntaxError):
+        call = ast.parse(f"f({line})", mode="eval").body
+    if not isinstance(call, ast.Call) or not call.keywords:
+        raise ValueError(f"{line!r:.60} is neither JSON nor Python")
+    named = ((word.arg, ast.literal_eval(word.value)) for word in call.keywords)
+    return ", ".join([*(repr(ast.literal_eval(a)) for a in call.args), *(f"{n}={v!r}" for n, v in named)])
+
+
+def _literal(value: Any) -> str:
+    """Python's notation of a value of JSON; long integers in hexadecimal, which has no limit."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name!r}: {_literal(item)}' for name, item in value.items())}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    return hex(value) if isinstance(value, int) and abs(value) >> 64 else repr(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "\n".join(map(_text, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise TypeError(f"an input or output is a text, not {value!r:.60}")
+    return value
