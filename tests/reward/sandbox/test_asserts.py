@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from curro.reward.code import read_tests, with_imports
+from curro.reward.code_tests import read_tests
+from curro.reward.programs import with_imports
 from curro.reward.sandbox import Limits, landlock
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
 from curro.reward.sandbox.program_tests import run_asserts
@@ -481,3 +482,9 @@ def test_what_says_nothing_of_a_program_has_no_verdict(passed, test):
 )  # fmt: skip
 def test_what_a_class_of_the_programs_would_decide_has_no_verdict(passed, program, test):
     assert passed(program, test) == [None]
+
+
+def test_a_class_named_with_line_breaks_writes_no_verdicts(passed):
+    program = "Odd = type('Odd\\n1\\n1', (Exception,), {})\ndef f():\n    raise Odd\ndef g(value): pass"
+    gives_it_back = "try:\n    f()\nexcept Exception as error:\n    g(error)"
+    assert passed(program, gives_it_back, "assert g(1) == 2", "assert g(1) == 3") == [None, False, False]

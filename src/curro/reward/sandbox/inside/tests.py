@@ -382,7 +382,8 @@ class TestSide(Wire):
                         own |= bound | {name for name in names if names[name] is not before.get(name, own)}
                     verdict = "1"
                 except BaseException as error:
-                    verdict = self.why_unjudged(error, SETUP + source) or "0"
+                    # a line of its own, even if the program has named a class with line breaks
+                    verdict = ascii(self.why_unjudged(error, SETUP + source))[1:-1][:150] or "0"
                 if number:
                     verdicts.write(f"{verdict}\n")
                 elif verdict != "1":
