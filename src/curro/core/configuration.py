@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from curro.core import registry
 from curro.core.bases import Advantage, Allocation, Gate, Predictor, Selection
@@ -107,19 +107,29 @@ def check_configuration(saved: Any, here: Mapping[str, Any]) -> None:
     """Compare the configuration in a checkpoint with that of the curriculum which is to load it.
 
     Raises:
-        CheckpointError: names the first setting that differs, with both values.
+        CheckpointError: names the first setting or option that differs, with both values.
     """
     if not isinstance(saved, Mapping):
         saved = {"configuration": saved}
     for setting in {**here, **saved}:
-        earlier, value = saved.get(setting), here.get(setting)
+        earlier: Any = saved.get(setting)
+        value: Any = here.get(setting)
         if earlier != value:
-            if isinstance(earlier, Mapping) and isinstance(value, Mapping):
-                differing = [name for name in {**value, **earlier} if earlier.get(name) != value.get(name)]
-                if earlier.get("name") == value.get("name"):
-                    setting += f" option {differing[0]!r}"
-                    earlier, value = earlier.get(differing[0]), value.get(differing[0])
+            if _differ_in_options(earlier, value):
+                option = next(name for name in {**value, **earlier} if earlier.get(name) != value.get(name))
+                setting, earlier, value = (
+                    f"{setting} option {option!r}",
+                    earlier.get(option),
+                    value.get(option),
+                )
             raise CheckpointError(
                 f"the checkpoint is of another configuration: its {setting} is {earlier!r:.300}, this "
                 f"curriculum's is {value!r:.300}; resume with what saved it, or start a new run"
             )
+
+
+def _differ_in_options(saved: Any, here: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether both specs are of the same method and all their options have names."""
+    if not (isinstance(saved, Mapping) and isinstance(here, Mapping)):
+        return False
+    return saved.get("name") == here.get("name") and "" not in {**saved, **here}
