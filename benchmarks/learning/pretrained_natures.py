@@ -37,6 +37,8 @@ from benchmarks.learning.pretrained_mixed import fast_precision, only_of
 
 from curro.core.errors import ConfigError
 from curro.data.raw import Row
+from curro.methods.selection import exploration
+from curro.methods.selection.exploration import START
 from curro.reward.reward import Reward, Score
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows, read_rows
@@ -82,6 +84,7 @@ class Method:
     curriculum: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     data: str = "all"
+    start: float = START
     measured: bool = False
 
 
@@ -98,6 +101,9 @@ METHODS = {
     "drawn": Method("frontier:thompson=true,exponent=none"),
     "half": Method("frontier:exploration=0.5,exponent=none"),
     "exponent-1": Method("frontier:exponent=1"),
+    "exponent-3": Method("frontier:exponent=3"),
+    "start-half": Method("frontier", start=1 / 2),
+    "quarter": Method("frontier:exploration=0.25"),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),
@@ -106,7 +112,8 @@ METHODS = {
 """By the name of a row's method.
 
 `frontier` is the default, `highest` what it was before it drew in proportion; `with-entropies`, `drawn`,
-`half` and `exponent-1` are tried on the tuning pools; `told` knows the pass rates that 16 rollouts of each
+`half`, `exponent-1`, `exponent-3`,
+`start-half` and `quarter` are tried on the tuning pools; `told` knows the pass rates that 16 rollouts of each
 prompt measured.
 """
 ROUNDS = (
@@ -230,6 +237,7 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
     rates = measured_rates(shared) if method.measured else None
     own = {name: str(rates) if name == "known" else value for name, value in method.settings.items()}
     data = part_of(shared["data"], method.data, rates)
+    exploration.START = method.start
     settings = TrainSettings(**{**shared, **own, "data": data, "curriculum": method.curriculum, "seed": seed})
     prepared = plan(settings)
     (held_out,) = prepared.held_out
@@ -296,7 +304,9 @@ def summary(folder: RunFolder, prepared: Plan) -> dict[str, Any]:
 
 
 def version() -> str:
-    """The commit of the checkout, for the reader of a row."""
+    """The commit of the checkout, for the reader of a row; a copy without its history is told it."""
+    if (told := os.environ.get("CURRO_VERSION")) is not None:
+        return told
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
