@@ -19,7 +19,7 @@ FLAT_BIAS = 1e-6
 """Penalty of the bias, so small that the bias is free."""
 ROUNDS = 3
 """Steps of conjugate gradients in a step of Newton's method."""
-_LOOSEST, _TIGHTEST = 1e-2, 1e4
+_LOOSEST, _TIGHTEST = 1e-2, 1.0
 _FARTHEST = 4.0
 
 
@@ -34,9 +34,18 @@ class LogisticRegression:
         known = sum over the block of 1 - penalty / H_dd,    at most the number of points
         penalty = known / |w - mean|^2,
 
-    clipped to [0.01, 10,000], with the diagonal of the Hessian H in place of the diagonal of its inverse. So
-    blocks that do not help lose their weight, and nothing has to be tuned. A fit costs a few passes over the
-    features.
+    clipped to [0.01, 1], with the diagonal of the Hessian H in place of the diagonal of its inverse. So
+    nothing has to be tuned. At the upper end a word that only one family of prompts has still gets its
+    weight from a few groups, where the rule alone would hold all words to the weights of the many that tell
+    nothing.
+
+    A prediction is moderated by the uncertainty of the weights (MacKay, Neural Computation 1992, "The
+    evidence framework applied to classification networks"):
+
+        p = 1 / (1 + exp(-z / sqrt(1 + pi v / 8))),    z = b + x w,    v = sum of x_d^2 / H_dd
+
+    It is near 1/2 where the features were seldom seen, so that prompts unlike all others are tried. A fit
+    costs a few passes over the features.
 
     Args:
         blocks: the number of features of each block.
@@ -50,6 +59,7 @@ class LogisticRegression:
         self.weight_D = self.mean_D.copy()
         self.bias = 0.0
         self.penalty_B = np.ones(len(blocks))
+        self.variance_D = np.zeros(len(self.block_D))  # of the weights; 0 where they are taken at their word
 
     def fit(self, features_KD: np.ndarray, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
         """Fit to K rows with success rates in [0, 1], measured by `trials_K` trials, not all of them 0."""
@@ -61,6 +71,7 @@ class LogisticRegression:
             features_KD, rate_K, trials_K, self.centre_D, live_D, penalty_D, self.mean_D, ROUNDS, _FARTHEST,
             self.bias, self.weight_D, diagonal_D,
         )  # fmt: skip
+        self.variance_D = 1 / diagonal_D
         blocks = len(self.penalty_B)
         known_B = np.bincount(self.block_D, live_D * (1 - penalty_D / diagonal_D), blocks)
         square_B = np.bincount(self.block_D, (self.weight_D - self.mean_D) ** 2, blocks)
@@ -79,36 +90,41 @@ class LogisticRegression:
         if width != size:
             raise CheckpointError(f"the saved regression is of {size} features, the prompts have {width}")
         rate_P = np.empty(rows)
-        predict(features_PD, self.centre_D, self.bias, self.weight_D, rate_P)
+        predict(features_PD, self.centre_D, self.bias, self.weight_D, self.variance_D, rate_P)
         return rate_P
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "centre": self.centre_D.copy(),
             "weight": self.weight_D.copy(),
+            "variance": self.variance_D.copy(),
             "bias": self.bias,
             "penalty": self.penalty_B.copy(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        shapes = [state[name].shape for name in ("centre", "weight", "penalty")]
-        has_shapes = shapes == [self.block_D.shape, self.block_D.shape, self.penalty_B.shape]
+        shapes = [state[name].shape for name in ("centre", "weight", "variance", "penalty")]
+        has_shapes = shapes == [*3 * [self.block_D.shape], self.penalty_B.shape]
         check_state(has_shapes, "regression", "is of another number of features")
         numbers = np.concatenate([state["centre"], state["weight"], [state["bias"]]])
+        variances = state["variance"]
         is_valid = np.isfinite(numbers).all() and (state["penalty"] > 0).all()
-        check_state(
-            is_valid, "regression", "has numbers that are not finite, or penalties that are not above 0"
-        )
+        is_valid &= np.isfinite(variances).all() and (variances >= 0).all()
+        check_state(is_valid, "regression", "has numbers that no fit gives")
         self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
+        self.variance_D = state["variance"].copy()
         self.bias, self.penalty_B = float(state["bias"]), state["penalty"].copy()
 
 
 @kernel
-def predict(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
-    """Write the success rate of each row."""
+def predict(features, centre, bias, weight, variance, out):  # type: ignore[no-untyped-def]
+    """Write the moderated success rate of each row."""
     _times(features, centre, bias, weight, out)
     for k in range(out.size):
-        out[k] = _logistic(out[k])
+        spread = 0.0
+        for d in range(centre.size):
+            spread += (features[k, d] - centre[d]) ** 2 * variance[d]
+        out[k] = _logistic(out[k] / np.sqrt(1 + np.pi / 8 * spread))
 
 
 @kernel
