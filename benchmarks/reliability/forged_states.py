@@ -28,7 +28,6 @@ SHARES = {
 }
 CURRICULA: dict[str, dict[str, Any]] = {
     "uniform": {"selection": "uniform"},
-    "uniform, with replacement": {"selection": "uniform:replacement=true", "admission": "band:0,1"},
     "uniform, knapsack": {"selection": "uniform", "allocation": "knapsack"},
     "uniform, shares": {"selection": "uniform", **SHARES},
     "greso, shares": {"selection": "greso", **SHARES},

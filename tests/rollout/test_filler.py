@@ -378,17 +378,6 @@ def test_tickets_that_others_settled_are_left_alone():
     run(main())
 
 
-def test_a_selection_that_repeats_needs_an_end():
-    def endless(**settings):
-        curriculum = Curriculum("pspo:replacement=true", 4, admission="band:0.4,0.6")
-        return make(lambda i, n: (1.0, HARD), curriculum=curriculum, max_in_flight=2, **settings)[0]
-
-    with pytest.raises(ConfigError, match="set max_seconds or the fill's limit"):
-        endless(limit=np.inf)
-    with pytest.raises(FillError, match="the limit of 5 batches was reached, and 0 of 2 groups"):
-        run(endless(limit=5).fill(2, step=0))
-
-
 class TwoOrSix(Allocation):
     """2 and 6 rollouts in turn."""
 

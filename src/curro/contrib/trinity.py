@@ -83,11 +83,6 @@ class CurriculumSelector(BaseSelector):
         refuse_policy(selection.policy_use, "Trinity")
         refuse_weights(selection.has_weights, "Trinity")
         refuse_left_out(selection, "Trinity")
-        if selection.repeats:
-            raise ConfigError(
-                "Trinity tells groups apart by their rows, and this selection may draw a row that is in "
-                "flight: choose one without replacement"
-            )
         self.reads = 0
         self._unreported: deque[dict[int, int]] = deque()  # of each read its tickets, by row
         self._largest_read, self._missing_rewards = 0, MissingRewards()

@@ -37,7 +37,7 @@ class Choice:
     """What a method chose.
 
     Attributes:
-        prompts: int64 (P,), distinct, unless the selection repeats prompts.
+        prompts: int64 (P,), distinct.
         reasons: uint8 (P,), values of `Reason`.
         probabilities: float64 (P,), of drawing this prompt next when it was drawn; NaN where the
             choice was not a random draw (the top of a heap) or its probability has no formula.
@@ -154,8 +154,6 @@ class Selection(Chooser):
     after `select` returns, and frees them before it calls `observe` or `release`.
 
     Attributes:
-        repeats: whether prompts in flight may be chosen again, and one twice in a call. False: the port
-            asks for no more prompts than are free, and outcomes have distinct prompts.
         has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
             the method.
         leaves_out: what becomes of groups that `without_update` names. "nothing": it names none; "credit":
@@ -165,7 +163,6 @@ class Selection(Chooser):
             shares of sources (`SourceMixture`) have no place in it.
     """
 
-    repeats = False
     has_weights = False
     leaves_out: Literal["nothing", "credit", "groups"] = "nothing"
     orders_everything = False

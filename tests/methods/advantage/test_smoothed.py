@@ -202,20 +202,6 @@ def test_what_was_not_scored_changes_nothing():
     np.testing.assert_allclose(second, [8 / 7, -6 / 7, 0, -6 / 7], rtol=1e-12)
 
 
-def test_a_prompt_drawn_twice_is_smoothed_twice():
-    port = Curriculum("pspo:replacement=true", 1, advantage="smoothed:alpha=0.5,epsilon=0")
-    draw = port.select(2, step=0)
-    verdict = port.observe(draw.tickets, [[1, 0, 0, 0], [1, 1, 1, 0]])
-    half = 0.5 / math.sqrt(3 / 16)
-    np.testing.assert_allclose(verdict.advantages[1], [half, half, half, -half], rtol=1e-12)
-    assert port.table["visits"].tolist() == [2]
-    mean = Curriculum("pspo:replacement=true", 1, advantage="smoothed:alpha=1/n")
-    mean.observe(mean.select(3, step=0).tickets, [[1, 0], [1, 1], [0, 0]])
-    mean.observe(mean.select(1, step=1).tickets, [[1, 1]])
-    # eight rewards, five of them 1
-    assert mean.table["ers_mean"][0] == pytest.approx(0.625)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -32,23 +32,6 @@ def beta_informativeness(a, b):
     return a * b / ((a + b) * (a + b + 1))
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_a_prompt_that_comes_twice_in_a_batch_is_learnt_twice(together):
-    """Its two groups of 4 count as one of 8, of which 4 succeed at step 0 and 3 at step 3."""
-    curriculum = Curriculum("pspo:replacement=true", 1, allocation="knapsack")
-    for step, rewards in ((0, [[1, 1, 1, 0], [1, 0, 0, 0]]), (3, [[1, 0, 0, 0], [1, 1, 0, 0]])):
-        draw = curriculum.select(2, step=step, rollouts=8)
-        for rows in [[0, 1]] if together else [[0], [1]]:
-            curriculum.observe(draw.tickets[rows], np.array(rewards)[rows])
-    posterior = curriculum.allocation.own
-    posterior.learn()
-    kept = 8 * 0.5 ** (3 / posterior.half_life)
-    assert posterior.count[0] == pytest.approx(kept + 8)
-    p = (kept / 2 + 3) / (kept + 8)
-    assert posterior.mean[0] == pytest.approx(p)
-    assert posterior.variance[0] == pytest.approx(p * (1 - p))
-
-
 def test_a_prompt_that_nothing_is_known_of_is_uniform_on_0_to_1():
     _, posterior = curriculum_of(3)
     # Beta(1, 1): mean 1/2, concentration 2, E[p(1-p)] = 1/6

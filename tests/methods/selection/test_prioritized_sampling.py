@@ -145,10 +145,9 @@ def test_new_prompts_have_the_priority_of_a_standard_advantage():
     assert pspo(1, priority="informativeness").table["pps_priority"].tolist() == [0.25]
 
 
-@pytest.mark.parametrize("replacement", [True, False])
-def test_frequencies_follow_equation_10_before_and_after_a_change(replacement):
+def test_frequencies_follow_equation_10_before_and_after_a_change():
     """20,000 single draws each; a chi-square test that fails for one right program in a thousand."""
-    port = pspo(4, priority="informativeness", epsilon=0.01, replacement=replacement, seed=5)
+    port = pspo(4, priority="informativeness", epsilon=0.01, seed=5)
     report_to = {
         "before": [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]],
         "after": [[0, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]],
@@ -169,7 +168,7 @@ def test_frequencies_follow_equation_10_before_and_after_a_change(replacement):
         assert chisquare(counts, 20_000 * weight / weight.sum()).pvalue > 1e-3
 
 
-def test_without_replacement_a_batch_is_successive_draws():
+def test_a_batch_is_successive_draws():
     """First and second of 20,000 pairs, against P(i) P(j) / (1 - P(i)); one wrong alarm in a thousand."""
     port = pspo(3, priority="informativeness", exponent=1, epsilon=0.0625, seed=6)
     report(port, [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
@@ -182,22 +181,6 @@ def test_without_replacement_a_batch_is_successive_draws():
     off = ~np.eye(3, dtype=bool)
     assert not counts[~off].any()
     assert chisquare(counts[off], 20_000 * expected[off]).pvalue > 1e-3
-
-
-def test_with_replacement_a_prompt_may_fill_the_batch():
-    port = pspo(5, replacement=True, seed=0)
-    for _ in range(30):  # until each was seen
-        draw = port.select(3, step=0)
-        port.observe(draw.tickets, np.where(draw.prompts[:, None] == 2, [1, 0], [0, 0]))
-    draw = port.select(64, step=1)
-    assert np.bincount(draw.prompts, minlength=5)[2] > 60
-    assert port.free == 5 - len(set(draw.prompts.tolist()))
-    again = port.select(8, step=1)
-    port.observe(draw.tickets[:-1], np.zeros((63, 2)))
-    assert port.table["in_flight"][draw.prompts[-1]]
-    port.drop(np.append(again.tickets, draw.tickets[-1]))
-    assert port.free == 5
-    assert not port.table["in_flight"].any()
 
 
 def test_metrics_count_how_many_prompts_share_the_draws():

@@ -249,11 +249,9 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         self.samples = list(self.dataset.samples)
         rows = DatasetRows([{"prompt": sample.prompt, "answer": sample.label} for sample in self.samples])
         self.curriculum = Curriculum.from_config(self.settings.curriculum, rows)
-        repeats = self.curriculum.selection.repeats
         self.fill = PolledFill(
-            self.curriculum, self.settings.fill_limit, size=len(self.samples), may_repeat=repeats,
-            advice=ADVICE,
-        )  # fmt: skip
+            self.curriculum, self.settings.fill_limit, size=len(self.samples), advice=ADVICE
+        )
         self.step = 0
         self.buffer: list[SlimeGroup] = []
         self.verdicts: dict[int, Verdict] = {}

@@ -226,10 +226,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
 
 
 def refuse_large_batch(config: Any, mode: str, prompts: int) -> None:
-    """Refuse batches that need more prompts in flight at a time than the data set has.
-
-    Selections that draw a prompt again while it is in flight need no such check.
-    """
+    """Refuse batches that need more prompts in flight at a time than the data set has."""
     batch = config.data.train_batch_size
     ahead = math.floor(config.trainer.v1.get(mode, {}).get("num_warmup_batches", 0) * batch)
     if batch + ahead > prompts:
