@@ -94,28 +94,6 @@ def test_the_order_and_batching_of_feedback_do_not_change_later_draws(spec, orde
         np.testing.assert_equal(other.state_dict()[part], one.state_dict()[part])
 
 
-@pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
-def test_a_resume_between_any_two_calls_changes_nothing(spec):
-    curriculum, expected = curriculum_of(spec, 1), run(spec, select=[2, 4])[0]
-
-    def resumed(curriculum):
-        fresh = curriculum_of(spec, 1)
-        fresh.load_state_dict(curriculum.state_dict())
-        return fresh
-
-    for step in range(40):
-        first = curriculum.select(2, step=step)
-        curriculum = resumed(curriculum)
-        second = curriculum.select(4, step=step)
-        prompts = np.concatenate([first.prompts, second.prompts])
-        np.testing.assert_array_equal(prompts, expected[step, 0])
-        curriculum = resumed(curriculum)
-        curriculum.observe(second.tickets, roll_out(second.prompts, step))
-        curriculum = resumed(curriculum)
-        curriculum.observe(first.tickets, roll_out(first.prompts, step))
-        curriculum = resumed(curriculum)
-
-
 @pytest.mark.parametrize("spec", SCALE_FREE)
 @pytest.mark.parametrize(
     ("scale", "reward_range"),

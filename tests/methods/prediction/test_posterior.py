@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum
-from curro.methods.prediction.frontier import BetaPosterior
+from curro import Curriculum
 from curro.methods.prediction.posterior import HALF_LIVES, WIDE, move_prior
 from curro.methods.selection.predicted import Predicted
 from curro.methods.selection.prioritized_replay import FadedReplay
@@ -183,12 +182,6 @@ def test_other_rewards_are_fractions_of_a_success():
         expected = [37 / 272, 7 / 48]
         np.testing.assert_allclose(one.informativeness(prompts, 0), expected, rtol=1e-7)
         np.testing.assert_allclose(one.success_rate(prompts, 0), 0.5, rtol=1e-7)
-
-
-@pytest.mark.parametrize("half_life", [0, -1, float("nan")])
-def test_a_half_life_is_above_0(half_life):
-    with pytest.raises(ConfigError, match="half_life is a number of training steps above 0"):
-        BetaPosterior(half_life=half_life)
 
 
 def test_after_its_window_the_prior_forgets():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from curro import ConfigError, Curriculum, Reason
-from curro.core import registry
+from curro import Curriculum, Reason
 
 EPSILON = 1e-6
 
@@ -188,20 +187,3 @@ def test_metrics_count_how_many_prompts_share_the_draws():
     assert port.metrics()["pspo/effective_prompts"] == 4
     report(port, [[1, 0], [0, 1], [0, 0], [1, 1]])
     assert port.metrics()["pspo/effective_prompts"] == pytest.approx(2, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"priority": "first"}, "priority is one of last, mean, max, informativeness"),
-        ({"statistics": "rough"}, "statistics is one of raw, smoothed"),
-        ({"normalize": "none"}, "normalize is one of batch, all"),
-        ({"exponent": -1}, "exponent is in"),
-        ({"beta": 2}, "beta is in"),
-        ({"anneal_steps": -1}, "anneal_steps is a number from 0"),
-        ({"epsilon": 0}, "epsilon is in"),
-    ],
-)
-def test_wrong_options(options, words):
-    with pytest.raises(ConfigError, match=words):
-        registry.build("selection", {"name": "pspo", **options})
