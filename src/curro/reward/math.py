@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from curro.data.raw import Row
 from curro.reward import answers, choices, notation, quantities
 from curro.reward.checks import checks
-from curro.reward.reward import Score
+from curro.reward.reward import Score, Verdict
 
 Job = tuple[str, str]
 """The row's answer and the completion's, as `curro.reward.math_check` takes them."""
@@ -43,7 +43,7 @@ class Math:
     boxed: bool = False
     opened: bool = False
 
-    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
         """1.0 where the answers are equal, else 0.0; None without an answer, or where the time ran out."""
         decided = [self._decide(text, row) for text, row in zip(completions, rows, strict=True)]
         jobs = [job for result in decided if isinstance(result, list) for job in result]
@@ -53,12 +53,11 @@ class Math:
             for result in decided
         ]
 
-    def _decide(self, completion: str, row: Row) -> Score | list[Job]:
+    def _decide(self, completion: str, row: Row) -> Verdict | list[Job]:
         """The score where the texts decide it, else the jobs of which one must be right."""
         golds = answers.accepted(row)
         if not golds:
-            answers.warn_of_placeholder("math", row)
-            return None
+            return answers.unanswered(row)
         text = answers.spoken(completion, row, opened=self.opened)
         if self.boxed:
             boxed = answers.last_boxed(text)
