@@ -42,8 +42,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
     Source: the Berkeley Function-Calling Leaderboard (BFCL).
 
     Returns:
-        1.0 where the calls are right, 0.0 where not, None where the row has no answer, and the reason where its
-        answer or a description cannot be read.
+        1.0 where the calls are right, 0.0 where not, None where the row has no answer, and the reason where
+        its answer or a description cannot be read.
 
     Warns:
         RuntimeWarning: a type that is not known; its values are compared without a type.

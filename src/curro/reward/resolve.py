@@ -72,9 +72,7 @@ class WeightedReward(Reward):
         return [note for _, part in self.parts for note in part.notes]
 
     def named(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
-        return _where_all(
-            {name: scores for _, part in self.parts for name, scores in part.named(completions, rows).items()}
-        )
+        return _where_all({part.name: part.named(completions, rows)[part.name] for _, part in self.parts})
 
     async def named_async(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
         every = await asyncio.gather(*(part.named_async(completions, rows) for _, part in self.parts))
