@@ -11,7 +11,7 @@ from curro.reward import resolve_reward
 from curro.runs.estimate_folder import COLUMNS, EstimateFolder
 from curro.runs.folder import RunFolder
 from curro.training.plan import COLUMN, with_known
-from curro.training.trl_rows import row_rewards
+from curro.training.trl_arguments import row_rewards
 
 PROMPTS = PromptSet(
     [
