@@ -180,8 +180,3 @@ def machine(spec, **attributes):
 @pytest.mark.parametrize("spec", SELECTIONS)
 def test_any_interleaving(spec):
     machine(spec)("runTest").runTest()
-
-
-@pytest.mark.parametrize("advantage", ["maxrl", "shrinkage", "history"])
-def test_any_interleaving_with_other_advantages(advantage):
-    machine("frontier", advantage=advantage)("runTest").runTest()
