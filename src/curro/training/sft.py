@@ -76,6 +76,7 @@ def train_on_answers(
     model, tokenizer = load_model(shared.model or f"lab:{shared.family}")
     _check_ends(model, tokenizer, examples)
     compute_with(shared.threads)
+    steps = math.ceil(settings.epochs * math.ceil(len(examples) / settings.batch))
     trainer = SFTTrainer(
         model=model,
         processing_class=tokenizer,
@@ -86,7 +87,9 @@ def train_on_answers(
             num_train_epochs=settings.epochs,
             learning_rate=settings.learning_rate,
             lr_scheduler_type="cosine",
-            warmup_steps=math.ceil(0.03 * math.ceil(settings.epochs * math.ceil(len(examples) / settings.batch))),
+            warmup_steps=math.ceil(
+                0.03 * math.ceil(settings.epochs * math.ceil(len(examples) / settings.batch))
+            ),
             max_length=settings.max_length,
             completion_only_loss=True,
             seed=shared.seed,

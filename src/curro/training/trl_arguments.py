@@ -18,7 +18,7 @@ from curro.reward.reward import Score
 def device_arguments(
     config: type[TrainingArguments], rows: int, device_batch: int | None, precision: str | None = None
 ) -> dict[str, Any]:
-    """Arguments of `config` for an update of `rows` rows on this machine: on a GPU, in bfloat16 if there is one.
+    """Arguments of `config` for updates of `rows` rows on this machine: in bfloat16 on a GPU if there is one.
 
     Args:
         device_batch: rows that are computed at once; None: all.

@@ -1,4 +1,4 @@
-"""What older versions of TRL and transformers lack, in one table: the tests of it are skipped there by name."""
+"""What older packages lack, in one table: the tests of it are skipped there by name."""
 
 from __future__ import annotations
 
