@@ -87,9 +87,7 @@ def train_on_answers(
             num_train_epochs=settings.epochs,
             learning_rate=settings.learning_rate,
             lr_scheduler_type="cosine",
-            warmup_steps=math.ceil(
-                0.03 * math.ceil(settings.epochs * math.ceil(len(examples) / settings.batch))
-            ),
+            warmup_steps=math.ceil(0.03 * steps),
             max_length=settings.max_length,
             completion_only_loss=True,
             seed=shared.seed,
