@@ -49,7 +49,7 @@ def config(folder: Any, **options: Any) -> GRPOConfig:
         "report_to": [],
         "use_cpu": True,
         "bf16": False,
-        "activation_checkpointing": False,
+        "gradient_checkpointing": False,
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
         "seed": 3,

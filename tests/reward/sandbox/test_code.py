@@ -404,3 +404,36 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_process_scores_in_threads_of_its_own():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=600)
     assert (done.stdout, done.stderr) == ("7\n", "")
+
+
+PYTEST = """
+import pytest
+import numpy as np
+from solution import f, Own
+
+def test_str():
+    with pytest.raises(Own) as error:
+        f(-1)
+    assert str(error.value) == "no"
+
+@pytest.mark.parametrize("x, y", [(1, 2), pytest.param(2, 3, id="two")])
+def test_all(x, y):
+    assert len([f(x)]) == 1
+    assert f(x) == pytest.approx(y)
+    np.testing.assert_allclose(f(x), y)
+"""
+
+
+def test_tests_can_use_packages_that_the_program_cannot(code):
+    program = "class Own(Exception): pass\ndef f(x):\n    if x < 0: raise Own('no')\n    return x + 1"
+    wrong = [program.replace("+ 1", "* 2"), program.replace("raise", "return"), f"import numpy\n{program}"]
+    with pytest.warns(RuntimeWarning, match="imports 'numpy'"):
+        scores = code.score([program, *wrong], [{"tests": PYTEST, "key": "k"}] * 4)
+    assert scores == [1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("mark", ["@pytest.fixture", "@pytest.mark.skip", "@patch('f')"])
+def test_tests_that_only_pytest_itself_can_run_are_not_scored(mark):
+    text = f"import pytest\n{mark}\ndef test_it(x=1):\n    assert f(x)"
+    with pytest.raises(RewardError, match="not supported"):
+        read_tests({"tests": text, "key": "k"})
