@@ -122,7 +122,6 @@ TABLES: Tables = {
         "steps without signal skipped": Variant(
             "frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}
         ),
-        "credit weighed by history": Variant("frontier", {"learning_rate": 1e-5, "advantage": "history"}),
         "more candidates": Variant("frontier:candidates=32", {"learning_rate": 1e-5}),
         "texts and entropies": Variant("frontier:features=text+entropy", {"learning_rate": 1e-5}),
     },

@@ -191,7 +191,7 @@ def test_accepted_answers(answer, texts):
 
 @pytest.mark.parametrize("name", ["math", "exact"])
 def test_rows_with_a_placeholder_are_not_scored_and_said(name):
-    with pytest.warns(RuntimeWarning, match=f"{name}.*'N/A' are not scored"):
+    with pytest.warns(RuntimeWarning, match=f"{name}.*'N/A' says that there is none"):
         assert resolve_reward(name).score(["", "N/A"], [{"answer": "N/A"}] * 2) == [None, None]
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.core.errors import RewardError
 from curro.reward import resolve_reward
 from curro.reward.call_texts import Call, Untyped, parse_calls
 
@@ -208,7 +207,7 @@ def test_nothing_to_call():
     calls = ["f()", "", *FORMS, "<tool_call>{", "<tool_call>f(a=</tool_call>"]
     assert [score(text, []) for text in prose + calls] == [1.0] * len(prose) + [0.0] * len(calls)
     assert score("f()", None) is None
-    with pytest.warns(RuntimeWarning, match="'' are not scored"):
+    with pytest.warns(RuntimeWarning, match="'' says that there is none"):
         assert score("", "") is None
 
 
@@ -240,5 +239,5 @@ def test_declared_types():
 
 @pytest.mark.parametrize("answer", ["f(1)", "[5]", '[{"f": {}, "g": {}}]', '{"f": 1}'])
 def test_answers_that_are_no_calls(answer):
-    with pytest.raises(RewardError, match="the expected calls of the prompt 'k' cannot be read"):
-        score("f(a=1)", answer)
+    with pytest.warns(RuntimeWarning, match="the expected calls of the prompt 'k' cannot be read"):
+        assert resolve_reward("function-calls").summed(["f(a=1)"], [{"answer": answer, "key": "k"}]) == [None]

@@ -36,6 +36,26 @@ def score(completion: str, answer: str | None) -> float | None:
 
 
 RIGHT: dict[str, list[tuple[str, str]]] = {
+    "words and other signs": [
+        (r"\boxed{3 over 4}", "3/4"), (r"\boxed{{3 \over 4}}", "0.75"), ("the square root of 2", r"\sqrt2"),
+        ("3 squared", "9"), ("2 to the power of 10", "1024"), ("x cubed", "x^3"),
+        ("&lt;answer&gt;42&lt;/answer&gt;", "42"), (r"\boxed{x &lt; 5}", "x<5"), (r"\boxed{a dozen}", "12"),
+        ("half a dozen", "6"), ("a third", "1/3"), ("There are 2 dozen eggs.", "24"),
+        ("It takes him twenty-four minutes.", "24"), ("six eggs", "6"), (r"\boxed{10p}", "10"),
+        ("5'6\"", "66 inches"), (r"\boxed{60^\circ 30'}", r"60.5^\circ"), ("1 in 4", "1/4"),
+        ("The cost is 99 cents.", "0.99 dollars"), ("It is $64.00 (after the 20% discount).", "64"),
+        ("The smallest is 12 (since 11 fails).", "12"),
+        (r"\boxed{3.5 (7/2)}", "7/2"), (r"\boxed{\frac{7}{2}\ (3.5)}", "7/2"),
+        (r"\boxed{2\pi (≈ 6.28)}", r"2\pi"), (r"\boxed{C_5^2}", "10"), (r"\boxed{_5C_2}", "10"),
+        ("5 choose 2", "10"), (r"\boxed{e^{i\pi}}", "-1"), (r"\boxed{(1+i)^2}", "2i"),
+        (r"\boxed{\lg 2}", r"\log_{10} 2"), (r"\boxed{4\pi\text{ cm}^3}", r"4\pi"),
+        (r"\boxed{\binom{1}{2}}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (r"66.\overline{6}\%", r"66\frac23\%"), (r"\boxed{0 < x \le 5 and x \ne 2}", r"(0,2)\cup(2,5]"),
+        (r"\boxed{-1<x<1, x\neq 0}", r"(-1,0)\cup(0,1)"),
+        (r"\boxed{\text{All real numbers except }2}", r"(-\infty,2)\cup(2,\infty)"),
+        (r"\boxed{\{3k+1 : k \in \mathbb{Z}\}}", "3k+1"), (r"1:\sqrt{3}:2", r"1:\sqrt3:2"),
+        ("no real solutions", "no solution"),
+    ],
     "answer tags": [
         ("<answer>42</answer>", "42"), ("<answer> 42 </answer>", "42"), ("<ANSWER>42</ANSWER>", "42"),
         ("<answer>\n42\n</answer>", "42"), (r"<answer>\boxed{42}</answer>", "42"),
@@ -205,6 +225,15 @@ RIGHT: dict[str, list[tuple[str, str]]] = {
 }  # fmt: skip
 
 WRONG: dict[str, list[tuple[str, str]]] = {
+    "words and other signs": [
+        ("3 over 4", "4"), ("3 over 4", "4/3"), ("3 squared", "3"), ("square root of 2", "2"),
+        ("half a dozen", "12"), ("5'6\"", "5.6 ft"), (r"\boxed{60^\circ 30'}", r"60^\circ"), ("1 in 4", "4"),
+        (r"\boxed{3.5 (5/2)}", "5/2"), (r"\boxed{C_5^2}", "5"), (r"\boxed{e^{i\pi}}", "1"),
+        (r"\boxed{i}", "1"), (r"\boxed{1:2:\sqrt3}", r"1:\sqrt3:2"),
+        (r"\boxed{\binom{2}{1}}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (r"\boxed{x<5 and x\ne 2}", r"(-\infty,5)"), ("The cost is 99 cents.", "99 dollars"),
+        (r"\boxed{1,3}", "[1,2]"), (r"\boxed{x &lt; 5}", "x>5"),
+    ],
     "answer tags": [
         ("<answer>41</answer> or <answer>42</answer>", "41"),
         ("<think>x <answer>42</answer></think><answer>43</answer>", "42"),
@@ -363,7 +392,7 @@ WRONG["other forms of model outputs"] = [
     ("It is 5 or maybe 6.", "6"), (r"\boxed{\begin{pmatrix}1\\2\end{pmatrix}}", "(2,1)"),
     (r"\boxed{30°}", r"\pi/4"),
     (r"\boxed{四十}", "42"), (r"\boxed{73_8}", "58"), (r"\boxed{f(x)=x}", "f(y)=2y"),
-    ("The smallest such integer is 12 (since 11 fails).", "12"), ("The answer is either A or B.", "B"),
+    ("The answer is either A or B.", "B"),
     ("The answer is B or C.", "C"), (r"\boxed{5\text{ m}}", r"5\text{ km}"),
     (r"\boxed{5\text{ g}}", r"5\text{ m}"), (r"\boxed{1.0000000001}", "1"), (r"\boxed{0.999999}", "1"),
     (r"\boxed{1e99999}", "5"), (r"\boxed{3.33e-11}", r"\frac{10^{-10}}{3}"), (r"\boxed{42}</think>", "42"),
@@ -544,6 +573,12 @@ def test_where_the_time_is_over_there_is_no_score(monkeypatch):
     completions = [r"\boxed{2\sqrt{2}}", r"\sqrt{8}", "x"]
     with pytest.warns(RuntimeWarning, match=r"^2 of 2 answers were not checked in time"):
         assert MATH.score(completions, [{"answer": r"\sqrt{8}"}] * 3) == [None, 1.0, None]
+
+
+def test_a_list_of_two_is_not_scored_where_an_interval_may_be_meant():
+    with pytest.warns(RuntimeWarning, match="may be a list or an interval"):
+        assert score(r"\boxed{1, 2}", "[1, 2]") is None
+    assert score(r"\boxed{[1, 2]}", "[1,2]") == 1.0
 
 
 def test_a_row_without_answer_is_not_scored():

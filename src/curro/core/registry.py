@@ -46,9 +46,6 @@ BUILTIN: dict[str, dict[str, str]] = {
     "advantage": {
         "group": "curro.methods.advantage.group:GroupRelative",
         "leave-one-out": "curro.methods.advantage.leave_one_out:LeaveOneOut",
-        "maxrl": "curro.contrib.maxrl:MaxRL",
-        "shrinkage": "curro.contrib.shrinkage:Shrinkage",
-        "history": "curro.contrib.history:HistoryAware",
         "smoothed": "curro.methods.advantage.smoothed:Smoothed",
     },
     "admission": {

@@ -46,7 +46,7 @@ def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list
             unchecked.clear()
             warn_of_rows(list({row["key"]: row for row in rows}.values()), reward)
         rows = facts(rows, ids, ends)
-        return reward.score([completion_text(completion) for completion in completions], rows)
+        return reward.summed([completion_text(completion) for completion in completions], rows)
 
     function.__name__ = reward.name
     function.reward = reward  # type: ignore[attr-defined]

@@ -17,11 +17,11 @@ from __future__ import annotations
 import ast
 import json
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curro.data.raw import Row
+from curro.reward.reward import Unscored
 
 TAIL = 20_000
 """Characters at the end of a text in which an answer is looked for."""
@@ -302,12 +302,7 @@ def _list_of_texts(text: str) -> list[str | None] | None:
     return None
 
 
-def warn_of_placeholder(reward: str, row: Row) -> None:
-    """Say that a row's answer is a placeholder; Python shows each of these warnings once."""
-    if row["answer"] is not None:
-        warnings.warn(
-            f"reward {reward!r}: rows with the answer {str(row['answer'])!r:.60} are not scored, because it "
-            "only says that there is none",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+def unanswered(row: Row) -> Unscored | None:
+    """The verdict on every completion of a row without an answer."""
+    answer = row["answer"]
+    return None if answer is None else Unscored(f"the answer {str(answer)!r:.60} says that there is none")

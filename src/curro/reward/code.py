@@ -14,9 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from curro.core.errors import ConfigError, RewardError
 from curro.data.raw import Row
-from curro.reward.code_tests import FUNCTION, TOLERANCE, Tests, read_tests
+from curro.reward.code_tests import FUNCTION, TOLERANCE, Tests, compares_a_result, read_tests
 from curro.reward.programs import entry_call, parsed, program_of, with_imports
-from curro.reward.reward import Score, key
+from curro.reward.reward import Unscored, Verdict, key
 from curro.reward.sandbox import Limits, ProgramNotBegun, find_confinement, run
 from curro.reward.sandbox.bubblewrap import INSTALL
 from curro.reward.sandbox.inside.wire import global_names
@@ -74,6 +74,7 @@ class Code:
     status 0 and its output has the expected words on the expected lines; an assert if it raises nothing; a
     test case if it passes (`curro.reward.sandbox.program_tests`). A completion is not scored, and the log
     says why, if a test does what cannot be done from another process, or the program's own `==` decides it.
+    No completion of a row is scored whose tests cannot be read, or are passed by functions that do nothing.
 
     Source: curro's own.
 
@@ -105,9 +106,8 @@ class Code:
         self.limits = Limits(seconds=seconds, memory_mib=memory_mib, processes=processes)
         self.confinement = find_confinement(sandbox)
         self._workers = workers or os.cpu_count() or 1
-        self._warned_of: set[str] = set()
         self._has_warned_of_packages = False
-        self._vacuous: dict[Tests, bool] = {}
+        self._sound: dict[Tests, bool] = {}
         self.start_threads()
         _codes.add(self)
 
@@ -120,53 +120,65 @@ class Code:
         """A sentence for the user: how programs are confined."""
         return self.confinement.sentence
 
-    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The scores, `workers` programs at a time; None without tests, or if a program could not begin."""
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
+        """The scores, `workers` programs at a time; None without tests."""
         return [None if future is None else future.result() for future in self._begin(completions, rows)]
 
-    async def verify_async(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    async def verify_async(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
         """As a call, while the event loop goes on."""
         pending = self._begin(completions, rows)
         futures = [asyncio.wrap_future(future) for future in pending if future is not None]
         scores = iter(await asyncio.gather(*futures))
         return [None if future is None else next(scores) for future in pending]
 
-    def _begin(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Future[Score] | None]:
+    def _begin(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Future[Verdict] | None]:
         """A future for every completion that has tests; equal programs of a prompt share one."""
-        futures: dict[tuple[str, Tests, str], Future[Score]] = {}
-        pending: list[Future[Score] | None] = []
+        futures: dict[tuple[str, Tests, str], Future[Verdict]] = {}
+        sound: dict[Tests, Future[bool]] = {}
+        pending: list[Future[Verdict] | None] = []
         for completion, row in zip(completions, rows, strict=True):
-            tests = read_tests(row)
+            try:
+                tests = self._tests(row)
+            except RewardError as error:
+                unread: Future[Verdict] = Future()
+                unread.set_result(Unscored(str(error), is_row=True))
+                pending.append(unread)
+                continue
             if tests is None:
                 pending.append(None)
                 continue
+            if tests not in sound:  # begun before the programs, which wait for it
+                sound[tests] = self._threads.submit(self._are_sound, tests)
             job = program_of(completion, tests.names), tests, key(row)
-            if tests.unittests and not self.confinement.has_folder:
-                raise RewardError(
-                    f"the tests of the prompt {key(row)} are of the module unittest, which needs a folder to "
-                    f"write to, and Landlock leaves none: install bubblewrap ({INSTALL})"
-                )
             if job not in futures:
-                futures[job] = self._threads.submit(self._score, *job)
+                futures[job] = self._threads.submit(self._score, *job, sound[tests])
             pending.append(futures[job])
         return pending
 
-    def _score(self, program: str, tests: Tests, prompt: str) -> Score:
-        if len(program) > _LONGEST_PROGRAM:
-            return 0.0
+    def _tests(self, row: Row) -> Tests | None:
+        tests = read_tests(row)
+        if tests is not None and tests.unittests and not self.confinement.has_folder:
+            raise RewardError(
+                f"the tests of the prompt {key(row)} are of the module unittest, which needs a folder to "
+                f"write to, and Landlock leaves none: install bubblewrap ({INSTALL})"
+            )
+        return tests
+
+    def _score(self, program: str, tests: Tests, prompt: str, sound: Future[bool]) -> Verdict:
         try:
-            passed = self._passed(with_imports(program, tests.names), tests)
-            if passed and all(verdict is True for verdict in passed) and self._are_vacuous(tests):
-                raise RewardError(
-                    f"the tests of the prompt {prompt} test nothing: functions that do nothing pass"
+            if not sound.result():
+                return Unscored(
+                    f"the tests of the prompt {prompt} test nothing, for functions that do nothing pass",
+                    is_row=True,
                 )
+            if len(program) > _LONGEST_PROGRAM:
+                return 0.0
+            passed = self._passed(with_imports(program, tests.names), tests)
         except (ProgramNotBegun, OSError) as error:  # the latter where there are no more files, say
-            self._warn(str(error))
-            return None
+            return Unscored(str(error))
         reason = next((verdict for verdict in passed if isinstance(verdict, str)), None)
         if reason is not None:
-            self._warn(reason)
-            return None
+            return Unscored(reason)
         if not all(passed) and not self.packages:
             self._warn_of_packages(program)
         share = sum(map(bool, passed)) / (len(tests.asserts) or len(tests.runs) or len(passed) or 1)
@@ -177,11 +189,11 @@ class Code:
             return self._asserts(program, tests)
         return self._unittests(program, tests) if tests.unittests else self._runs(program, tests)
 
-    def _are_vacuous(self, tests: Tests) -> bool:
-        """Whether programs pass that do nothing: the tests call nothing, or look at no result."""
-        if tests.runs or tests.function == FUNCTION:
-            return False
-        if tests not in self._vacuous:
+    def _are_sound(self, tests: Tests) -> bool:
+        """Whether programs fail that do nothing; others pass tests that call nothing or look at no result."""
+        if tests.runs or tests.function == FUNCTION or compares_a_result(tests):
+            return True
+        if tests not in self._sound:
             used, bound = global_names("\n".join([tests.setup, *tests.asserts]))
             names = sorted((used | {tests.function}) - bound - {*dir(builtins), ""})
             values = ("None", "_Other()")
@@ -190,14 +202,8 @@ class Code:
                 for value in values
             )
             verdicts = (verdict for program in programs for verdict in self._passed(program, tests))
-            self._vacuous[tests] = all(verdict is True for verdict in verdicts)
-        return self._vacuous[tests]
-
-    def _warn(self, reason: str) -> None:
-        """Say why completions are not scored, once for each reason."""
-        if reason not in self._warned_of:
-            self._warned_of.add(reason)
-            warnings.warn(f"{reason}; such completions are not scored", RuntimeWarning, stacklevel=1)
+            self._sound[tests] = not all(verdict is True for verdict in verdicts)
+        return self._sound[tests]
 
     def _warn_of_packages(self, program: str) -> None:
         """Say once that a program which fails imports a package that it cannot have."""

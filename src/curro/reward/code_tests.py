@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import math
 import re
@@ -14,6 +15,7 @@ from typing import Any
 from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.reward.reward import key
+from curro.reward.sandbox.inside.wire import global_names
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,9 @@ def _either(test: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _read(tests: Any, setup: str, tested: str) -> Tests:
-    for name in ("test_cases", "assert_case", "tests"):
+    for name in ("test_cases", "assert_case", "tests", "functional"):
         if isinstance(tests, dict) and name in tests:
-            return _read(tests[name], setup, str(tests.get("fn_name") or tested))
+            return _read(_from_json(tests[name]), setup, str(tests.get("fn_name") or tested))
     if isinstance(tests, dict) and "unittest" in tests:
         if not re.search(r"class TestCases\b.*\bdef test", _text(tests["unittest"]), re.DOTALL):
             raise ValueError("a class TestCases with methods test_... is what is run, and there is none")
@@ -222,6 +224,26 @@ def _tests_something(tree: ast.Module) -> bool:
     return False
 
 
+def compares_a_result(tests: Tests) -> bool:
+    """Whether an assert wants a call of the tested function to equal a value other than None.
+
+    Programs that do nothing fail such a test, and need not be run to know it. Other tests may want as much.
+    """
+    _, bound = global_names("\n".join([tests.setup, *tests.asserts]))
+    for text in tests.asserts:
+        match = _COMPARED.fullmatch(text)
+        if match and match[1] not in bound and match[1] not in dir(builtins):
+            return True
+    return False
+
+
+_COMPARED = re.compile(
+    r"\s*assert (?!.*\b(?:or|and|if|for|in|is|not)\b)([A-Za-z_]\w*)\([^()]*\)"
+    r" == (?:[-\d'\"\[{]|True|False)[^()\n]*\s*"
+)
+
+
+_MARK = re.compile(r"pytest\.mark\.(?!skip|xfail|usefixtures)")
 _BEFORE_EACH = ("setup_method", "setup", "setUp")
 
 
@@ -229,12 +251,17 @@ def _uncalled(tree: ast.Module, tested: str) -> list[str]:
     """Calls of what nothing calls: HumanEval's `check`, pytest's `test_...`, classes of both frameworks."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     wanted = [node for node in functions if node.name.startswith("test")]
-    if any(node.args.args or node.decorator_list for node in wanted):
-        raise ValueError("functions test_... that want arguments (fixtures, parameters) are not supported")
+    marks = {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in wanted}
+    if any(not _MARK.match(mark) for names in marks.values() for mark in names) or any(
+        node.args.args and "parametrize" not in " ".join(marks[node.name]) for node in wanted
+    ):
+        raise ValueError("functions test_... with fixtures, or that are skipped, are not supported")
     if not wanted and tested and any(node.name == "check" and len(node.args.args) == 1 for node in functions):
         return [f"check({tested})"]
     calls = [
-        f"{node.name}()"
+        f"_parametrized({node.name})"
+        if node.args.args
+        else f"{node.name}()"
         if isinstance(node, ast.FunctionDef)
         else f"import asyncio\nasyncio.run({node.name}())"
         for node in wanted

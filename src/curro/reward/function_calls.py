@@ -11,9 +11,9 @@ from typing import Any
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
-from curro.reward.answers import is_placeholder, warn_of_placeholder
+from curro.reward.answers import is_placeholder, unanswered
 from curro.reward.call_texts import Broken, Call, Untyped, read_calls
-from curro.reward.reward import Score, key
+from curro.reward.reward import Unscored, Verdict, key
 
 _KINDS: dict[str, type | None] = {
     **dict.fromkeys(("string", "str", "char", "date"), str),
@@ -28,7 +28,7 @@ _KINDS: dict[str, type | None] = {
 _IGNORED = re.compile(r"[ ,./\-_*^]")
 
 
-def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
     """Right if the completion's function calls are the expected ones, in any order.
 
     A completion may write its calls in any form of `curro.reward.call_texts`. A row's answer is a list, or
@@ -42,10 +42,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
     Source: the Berkeley Function-Calling Leaderboard (BFCL).
 
     Returns:
-        1.0 where the calls are right, 0.0 where not, None where the row has no answer.
-
-    Raises:
-        RewardError: an answer or a description that cannot be read; the message has the prompt's key.
+        1.0 where the calls are right, 0.0 where not, None where the row has no answer, and the reason where
+        its answer or a description cannot be read.
 
     Warns:
         RuntimeWarning: a type that is not known; its values are compared without a type.
@@ -53,12 +51,14 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
     return [_score(completion, row) for completion, row in zip(completions, rows, strict=True)]
 
 
-def _score(completion: str, row: Row) -> Score:
+def _score(completion: str, row: Row) -> Verdict:
     answer = row["answer"]
     if answer is None or (not isinstance(answer, list) and answer != "[]" and is_placeholder(str(answer))):
-        warn_of_placeholder("function-calls", row)
-        return None
-    expected, parameters = _read(row)
+        return unanswered(row)
+    try:
+        expected, parameters = _read(row)
+    except RewardError as error:
+        return Unscored(str(error), is_row=True)
     try:
         calls = read_calls(completion)
     except Broken:

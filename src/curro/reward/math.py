@@ -11,13 +11,14 @@ minute, the answers that are left are not scored.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from curro.data.raw import Row
 from curro.reward import answers, choices, notation, quantities
 from curro.reward.checks import checks
-from curro.reward.reward import Score
+from curro.reward.reward import Score, Unscored, Verdict
 
 Job = tuple[str, str]
 """The row's answer and the completion's, as `curro.reward.math_check` takes them."""
@@ -43,7 +44,7 @@ class Math:
     boxed: bool = False
     opened: bool = False
 
-    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
         """1.0 where the answers are equal, else 0.0; None without an answer, or where the time ran out."""
         decided = [self._decide(text, row) for text, row in zip(completions, rows, strict=True)]
         jobs = [job for result in decided if isinstance(result, list) for job in result]
@@ -53,12 +54,11 @@ class Math:
             for result in decided
         ]
 
-    def _decide(self, completion: str, row: Row) -> Score | list[Job]:
+    def _decide(self, completion: str, row: Row) -> Verdict | list[Job]:
         """The score where the texts decide it, else the jobs of which one must be right."""
         golds = answers.accepted(row)
         if not golds:
-            answers.warn_of_placeholder("math", row)
-            return None
+            return answers.unanswered(row)
         text = answers.spoken(completion, row, opened=self.opened)
         if self.boxed:
             boxed = answers.last_boxed(text)
@@ -66,27 +66,31 @@ class Math:
         return judge(text, golds, row)
 
 
-def judge(text: str, golds: Sequence[str], row: Row) -> float | list[Job]:
+def judge(text: str, golds: Sequence[str], row: Row) -> Verdict | list[Job]:
     """The score of a text outside of thoughts, or the jobs for math-verify of which one must be right."""
+    text = notation.symbolic(text)
     found = [answer for answer in answers.candidates(text) if answer]
     if not text.strip() or (not found and answers.marked(text) is not None):
         return 0.0
     found = found or [text]
     options = choices.options_of(row)
     jobs: list[Job] = []
-    for gold in golds:
+    unscored: Unscored | None = None
+    for gold in map(notation.symbolic, golds):
         choice = choices.choice_of(gold, options)
-        result: float | Job | None = None
+        result: Verdict | Job = None
         if choice is not None:
             result = choices.judge(found, text if found == [text] else "", choice)
             gold = choice.text or gold
         if result is None:
-            result = _compare(_readable(found, text, gold), gold, asks_percent=_asks_percent(row))
+            result = _compare(_Pair(gold, _readable(found, text, gold), _asks_percent(row)))
         if result == 1.0:
             return 1.0
         if isinstance(result, tuple):
             jobs.append(result)
-    return jobs or 0.0
+        elif isinstance(result, Unscored):
+            unscored = result
+    return jobs or unscored or 0.0
 
 
 def _readable(found: Sequence[str], text: str, gold: str) -> str:
@@ -101,7 +105,11 @@ def _readable(found: Sequence[str], text: str, gold: str) -> str:
             return answer
     if answers.marked(text) is not None or _OTHER_THAN.search(text[-200:]):
         return found[0]
-    return notation.last_expression(text) or found[0]
+    last = notation.last_expression(text)
+    if last is None:
+        return quantities.last_spelled(text) or found[0]
+    unit = re.match(r"\s*([A-Za-z]+)", text.rpartition(last)[2])
+    return f"{last} {unit[1]}" if unit and quantities.is_measure(unit[1]) else last
 
 
 _WHOLE = (
@@ -137,59 +145,166 @@ _WORDY = re.compile(r"[^\W\d_]+(?:[\s,.'/-]+[^\W\d_]+)*")
 _LONG_WORD = re.compile(r"[^\W\d_]{4}|\b(?:yes|no|odd|north|south|east|west)\b")
 
 
-def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) -> float | Job:
-    said, wanted = notation.words(answer), notation.words(gold)
-    if said == wanted:
-        return float(wanted != "")
-    if len(answer) > notation.LONGEST or not said:
-        return 0.0
-    expected = quantities.number(gold)
-    if _is_wordy(gold) and not expected:
-        begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said.replace("*", ""))
-        return float(begins is not None or notation.ends_with(answer, gold))
-    dates = quantities.date(gold), quantities.date(answer)
-    if dates[0]:
-        return float(dates[1] is not None and quantities.same_dates(dates[0], dates[1]))
-    numerals = quantities.numeral(gold), quantities.numeral(answer)
-    if numerals[0] and numerals[1]:
-        return float(numerals[0] == numerals[1])
-    if numerals[0] or numerals[1]:  # many rows leave the base to the question
-        digits, base = numerals[0] or numerals[1] or ("", "")
-        is_value = (
-            numerals[1] is not None and expected is not None and expected.value == _digits_value(digits, base)
-        )
-        return float(digits == (said if numerals[0] else wanted).upper() or is_value)
-    if re.search(r"\\p?mod|\bmod\b|\\equiv", notation.as_latex(gold)):
-        return float(_congruence(gold) == _congruence(answer))
-    if _ATOMS.fullmatch(wanted):
-        return 0.0
-    times = quantities.clock_time(gold), quantities.clock_time(answer)
-    if times[0] and times[1]:
-        return float(quantities.same_times(times[0], times[1]))
-    ratios = quantities.ratio(gold), quantities.ratio(answer)
-    if ratios[0] and (ratios[1] or len(ratios[0]) > 2):
-        return float(ratios[0] == ratios[1])
-    value = quantities.number(answer, like=expected)
-    if expected and value:
-        return float(quantities.same_numbers(expected, value, asks_percent=asks_percent))
-    if expected and (value is None and (_OTHER_THAN.search(answer[-200:]) or _BOUND.match(answer))):
-        return 0.0
-    for degrees, radians in ((expected, answer), (value, gold)):
-        if degrees and degrees.unit == "degree" and "\\pi" in notation.as_latex(radians):
-            return rf"\frac{{{degrees.value}\pi}}{{180}}", notation.expression(radians)
-    laws = _LAW.fullmatch(notation.unwrapped(gold)), _LAW.fullmatch(notation.unwrapped(answer))
-    if laws[0] and laws[1]:  # f(x) = x is f(y) = y
-        answer = re.sub(rf"(?<![A-Za-z\\]){laws[1][1]}(?![A-Za-z])", laws[0][1], answer)
-    values = notation.assignments(gold), notation.assignments(answer)
-    if any(values) and _assigned(gold, answer, values) is not None:
-        gold, answer = _assigned(gold, answer, values) or ("", "")
-        return notation.expression(gold), notation.expression(answer)
-    if again and notation.has_prose(answer) and not value:
-        answer = notation.last_expression(answer) or answer
-        return _compare(answer, gold, asks_percent=asks_percent, again=False)
-    if not expected and notation.has_prose(gold):
+@dataclass(frozen=True)
+class _Pair:
+    """A row's answer and a completion's, with what several kinds read in them."""
+
+    gold: str
+    answer: str
+    asks_percent: bool
+
+    @cached_property
+    def words(self) -> tuple[str, str]:
+        return notation.words(self.gold), notation.words(self.answer)
+
+    @cached_property
+    def numbers(self) -> tuple[quantities.Number | None, quantities.Number | None]:
+        expected = quantities.number(self.gold)
+        return expected, quantities.number(self.answer, like=expected)
+
+
+def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
+    """What the first kind says to which the two answers belong; else they are formulas."""
+    for kind in _KINDS:
+        verdict = kind(pair)
+        if verdict is not None:
+            return verdict
+    gold, answer = pair.gold, pair.answer
+    if again and notation.has_prose(answer) and not pair.numbers[1]:
+        return _compare(replace(pair, answer=notation.last_expression(answer) or answer), again=False)
+    if not pair.numbers[0] and notation.has_prose(gold):
         gold = notation.last_expression(gold) or gold
     return notation.expression(gold), notation.expression(answer)
+
+
+def _texts(pair: _Pair) -> float | None:
+    wanted, said = pair.words
+    if wanted == said:
+        return float(wanted != "")
+    return 0.0 if len(pair.answer) > notation.LONGEST or not said else None
+
+
+def _phrases(pair: _Pair) -> float | None:
+    """Words, where the answer may go on with a reason, or be the end of a sentence."""
+    if not _is_wordy(pair.gold) or pair.numbers[0]:
+        return None
+    wanted, said = pair.words
+    begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said.replace("*", ""))
+    return float(begins is not None or notation.ends_with(pair.answer, pair.gold))
+
+
+def _dates(pair: _Pair) -> float | None:
+    wanted, said = quantities.date(pair.gold), quantities.date(pair.answer)
+    return float(said is not None and quantities.same_dates(wanted, said)) if wanted else None
+
+
+def _numerals(pair: _Pair) -> float | None:
+    """Numerals with a base; many rows leave it to the question."""
+    numerals = quantities.numeral(pair.gold), quantities.numeral(pair.answer)
+    if numerals[0] and numerals[1]:
+        return float(numerals[0] == numerals[1])
+    expected = pair.numbers[0]
+    if numerals[0]:
+        return float(numerals[0][0] == pair.words[1].upper())
+    if numerals[1]:
+        is_value = expected is not None and expected.value == _digits_value(*numerals[1])
+        return float(is_value or numerals[1][0] == pair.words[0].upper())
+    return None
+
+
+def _congruences(pair: _Pair) -> float | None:
+    if not re.search(r"\\p?mod|\bmod\b|\\equiv", notation.as_latex(pair.gold)):
+        return None
+    return float(_congruence(pair.gold) == _congruence(pair.answer))
+
+
+def _substances(pair: _Pair) -> float | None:
+    return 0.0 if _ATOMS.fullmatch(pair.words[0]) else None
+
+
+def _times(pair: _Pair) -> float | None:
+    times = quantities.clock_time(pair.gold), quantities.clock_time(pair.answer)
+    return float(quantities.same_times(times[0], times[1])) if times[0] and times[1] else None
+
+
+def _ratios(pair: _Pair) -> float | Job | None:
+    ratios = quantities.ratio(pair.gold), quantities.ratio(pair.answer)
+    if ratios[0] and (ratios[1] or len(ratios[0]) > 2):
+        return float(ratios[0] == ratios[1])
+    terms = [
+        _RATIO.fullmatch(notation.expression(text)) and notation.expression(text).split(":")
+        for text in (pair.gold, pair.answer)
+    ]
+    if terms[0] and terms[1]:
+        first, second = (
+            ", ".join(rf"\frac{{{term}}}{{{part[0]}}}" for term in part[1:]) for part in terms if part
+        )
+        return (f"({first})", f"({second})") if len(terms[0]) == len(terms[1]) else 0.0
+    return None
+
+
+_RATIO = re.compile(r"(?!.*\\(?:in|mid)(?![a-z]))[^:<>=,;|()]*\d[^:<>=,;|()]*(?::[^:<>=,;|()]+)+")
+
+
+def _numbers(pair: _Pair) -> float | Job | None:
+    expected, value = pair.numbers
+    if expected and value:
+        return float(quantities.same_numbers(expected, value, asks_percent=pair.asks_percent))
+    if expected and (_OTHER_THAN.search(pair.answer[-200:]) or _BOUND.match(pair.answer)):
+        return 0.0
+    for degrees, radians in ((expected, pair.answer), (value, pair.gold)):
+        if degrees and degrees.unit == "degree" and "\\pi" in notation.as_latex(radians):
+            return rf"\frac{{{degrees.value}\pi}}{{180}}", notation.expression(radians)
+    return None
+
+
+def _pairs_of_ends(pair: _Pair) -> Unscored | None:
+    """[1, 2] is a list for some rows and an interval for others: 1, 2 may be right."""
+    ends = re.fullmatch(r"\[([^,;\[\]()]+),([^,;\[\]()]+)\]", notation.unwrapped(pair.gold))
+    items = re.split(r",|\band\b|\bor\b", notation.unwrapped(pair.answer))
+    if (
+        ends
+        and len(items) == 2
+        and sorted(map(notation.words, items)) == sorted(map(notation.words, ends.groups()))
+    ):
+        return Unscored(
+            f"the answer {pair.gold!r:.60} may be a list or an interval, and {pair.answer!r:.60} a list"
+        )
+    return None
+
+
+def _assignments(pair: _Pair) -> Job | None:
+    gold, answer = pair.gold, pair.answer
+    values = notation.assignments(gold), notation.assignments(answer)
+    assigned = _assigned(gold, answer, values) if any(values) else None
+    return (notation.expression(assigned[0]), notation.expression(assigned[1])) if assigned else None
+
+
+def _columns(pair: _Pair) -> Job | None:
+    """A column of two that is written like a binomial coefficient, where the other answer is a matrix."""
+    texts = notation.expression(pair.gold), notation.expression(pair.answer)
+    columns = [_BINOMIAL.sub(r"\\begin{pmatrix}\1\\\\\2\\end{pmatrix}", text) for text in texts]
+    is_column = ["matrix" in text for text in texts]
+    return (columns[0], columns[1]) if is_column[0] != is_column[1] else None
+
+
+_BINOMIAL = re.compile(r"\A\\[dt]?binom\s*\{([^{}]*)\}\s*\{([^{}]*)\}\Z")
+
+
+def _laws(pair: _Pair) -> Job | None:
+    """f(x) = x is f(y) = y."""
+    laws = _LAW.fullmatch(notation.unwrapped(pair.gold)), _LAW.fullmatch(notation.unwrapped(pair.answer))
+    if not (laws[0] and laws[1]):
+        return None
+    answer = re.sub(rf"(?<![A-Za-z\\]){laws[1][1]}(?![A-Za-z])", laws[0][1], pair.answer)
+    return notation.expression(pair.gold), notation.expression(answer)
+
+
+_KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
+    *(_texts, _phrases, _dates, _numerals, _congruences, _substances, _times, _ratios, _numbers),
+    *(_pairs_of_ends, _assignments, _columns, _laws),
+)
+"""What two answers may be, in the order in which it is asked. None from one: they are something else."""
 
 
 _LAW = re.compile(r"[A-Za-z]\(([a-z])\)\s*=[^=,]+")

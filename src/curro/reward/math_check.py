@@ -33,8 +33,8 @@ APPROXIMATE = 0.01
 _DIGITS = 40
 _SIDES = re.compile(r"(?<![<>!\\:])(={1,3}|\\approx|\\simeq|\\doteq)(?!=)")
 _PARTS = re.compile(r"[,;](?!\d{3}(?!\d))|\\text\s*\{\s*(?:or|and)\s*\}|\b(?:or|and)\b|\\l?or\b|\\land\b")
-_AND = re.compile(r"\\text\s*\{\s*and\s*\}|\band\b|\\land\b|\\wedge\b")
-_INEQUALITY = re.compile(r"[<>]|\\[lg](?:e|eq|t)(?![a-z])")
+_AND = re.compile(r",\s*(?=[a-z]\s*\\neq?(?![a-z]))|\\text\s*\{\s*and\s*\}|\band\b|\\land\b|\\wedge\b")
+_INEQUALITY = re.compile(r"[<>]|\\(?:[lg](?:e|eq|t)|neq?)(?![a-z])")
 _LETTER = re.compile(r"\\(?:frac|sqrt|cdot|times|left|right|pi|div|,|%)(?![A-Za-z])|(?P<letter>[A-Za-z])")
 _BASE = re.compile(r"(?P<digits>[0-9A-F]+)\s*_\s*\{?\s*(?P<base>\d+)\s*\}?")
 
@@ -117,6 +117,7 @@ def _equal(gold: list[Any], answer: list[Any]) -> bool:
 
 
 def _same(gold: Any, answer: Any) -> bool:
+    gold, answer = _complex(gold), _complex(answer)
     if (
         isinstance(gold, sympy.Expr)
         and isinstance(answer, sympy.Expr)
@@ -141,6 +142,12 @@ def _same(gold: Any, answer: Any) -> bool:
         is_open = gold.left_open == answer.left_open and gold.right_open == answer.right_open
         return bool(is_open) and _same(gold.start, answer.start) and _same(gold.end, answer.end)
     return math_equal(gold, answer, timeout_seconds=None, allow_set_relation_comp=True)
+
+
+def _complex(answer: Any) -> Any:
+    """A term whose only name is i, with the imaginary unit for it."""
+    names = answer.free_symbols if isinstance(answer, sympy.Expr) else ()
+    return answer.subs(dict.fromkeys(names, sympy.I)) if set(map(str, names)) == {"i"} else answer
 
 
 def _components(answer: Any) -> list[Any]:

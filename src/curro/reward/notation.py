@@ -3,8 +3,10 @@ r"""One notation for answers: Unicode as LaTeX, without wrappers, with marks in 
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
+from fractions import Fraction
 from typing import Any
 
 LONGEST = 1000
@@ -95,6 +97,86 @@ def _inside(text: str) -> str:
     return text[1:-1] if text[0] in "({" else text
 
 
+def symbolic(text: str) -> str:
+    """The text with signs for what stands in words or in other signs: "3 over 4", "2 squared", 5'6", &lt;."""
+    for pattern, form in _SYMBOLIC:
+        text = pattern.sub(form, text)
+    return text
+
+
+def _angle(match: re.Match[str]) -> str:
+    """Degrees, minutes and seconds of an angle as degrees."""
+    degrees, minutes, seconds = (Fraction(part or 0) for part in match.groups())
+    return rf"{degrees + minutes / 60 + seconds / 3600}^\circ"
+
+
+def _share(match: re.Match[str]) -> str:
+    """1 in 4 as a fraction."""
+    return (
+        rf"\frac{{{match[1]}}}{{{match[2]}}}"
+        if len(match[0]) < 20 and int(match[1]) < int(match[2])
+        else match[0]
+    )
+
+
+_FACTORS = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+
+
+def _restated(match: re.Match[str]) -> str:
+    """3.5 (7/2) as an approximation, unless it is a product."""
+    values = [Fraction(re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", part)) for part in match.groups()]
+    is_product = abs(values[0] - values[1]) > max(values) / 100
+    return match[0] if is_product else rf"{match[1]} \approx {match[2]}"
+
+
+_SHARE = r"\d{1,9}/[1-9]\d{0,9}|\\frac\{\d{1,9}\}\{[1-9]\d{0,9}\}"
+_TERM_IN_WORDS = r"\$?(\\?[A-Za-z]\w*|\d+(?:\.\d+)?)\$?"
+_SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
+    (re.compile(r"&(?:[lg]t|amp|quot|#39|nbsp|times|le|ge|pi|minus);"), lambda m: html.unescape(m[0])),
+    (re.compile(r"\{\s*([^{}]{1,60})\\over(?![A-Za-z])\s*([^{}]{1,60})\}"), r"\\frac{\1}{\2}"),
+    (
+        re.compile(r"(?<![\w.])(\d+)\s*(?:\\over(?![A-Za-z])|\bover\b)\s*(\d+)(?![\w.]*[A-Za-z])"),
+        r"\\frac{\1}{\2}",
+    ),
+    (re.compile(r"(?<![\w.])(\d+) in (\d+)(?=[\s.*$}]*(?:\Z|\n|<))"), _share),
+    (
+        re.compile(r"(?<![\w.,])(\d{1,9}(?:\.\d{1,9})?) (dozen|hundred|thousand|million|billion)\b"),
+        lambda m: str(float(m[1]) * _FACTORS[m[2]]).removesuffix(".0"),
+    ),
+    (re.compile(r"(?:\\mathrm\{)?(?<![A-Za-z\\])C\}?_\{?(\d+)\}?\s*\^\s*\{?(\d+)\}?"), r"\\binom{\1}{\2}"),
+    (
+        re.compile(r"(?:\{\s*\})?_\{?(\d+)\}?C_\{?(\d+)\}?|(?<![\w.])(\d+) choose (\d+)\b"),
+        r"\\binom{\1\3}{\2\4}",
+    ),
+    (re.compile(r"\\\(\s*(\\(?:text|mathrm)\s*\{[^{}]{1,40}\})\s*\\\)"), r"\1"),
+    (
+        re.compile(
+            r"(?:\\text\{\s*)?all real numbers (?:x )?except(?: for)?(?: x =)?\s*\}?\s*(-?\d+)", re.IGNORECASE
+        ),
+        r"\\mathbb{R}\\setminus\\{\1\\}",
+    ),
+    (re.compile(rf"(?:the )?square root of {_TERM_IN_WORDS}", re.IGNORECASE), r"\\sqrt{\1}"),
+    (re.compile(rf"(?:the )?cube root of {_TERM_IN_WORDS}", re.IGNORECASE), r"\\sqrt[3]{\1}"),
+    (re.compile(r"(?<![\w.])(\d+|[a-z]) squared\b"), r"\1^2"),
+    (re.compile(r"(?<![\w.])(\d+|[a-z]) cubed\b"), r"\1^3"),
+    (
+        re.compile(r"(?<![\w.])(\d+|[a-z]) to the (?:power of (\d+)|(\d+)(?:st|nd|rd|th) power)\b"),
+        r"\1^{\2\3}",
+    ),
+    (
+        re.compile(
+            r"(?<![\d.])(\d{1,4})\s*(?:°|\^\s*\{?\\circ\}?)\s*(\d\d?)\s*(?:['′’]|\^\{?\\prime\}?)"
+            r"(?:\s*(\d\d?)\s*(?:\"|″|”|''))?"
+        ),
+        _angle,
+    ),
+    (re.compile(rf"(?<![\d./}}])({_SHARE})(?:\\ )?\s*\((\d{{0,9}}\.\d{{1,9}})\)"), _restated),
+    (re.compile(rf"(?<![\d./}}])(\d{{0,9}}\.\d{{1,9}})\s*\(({_SHARE})\)"), _restated),
+    (re.compile(r"\(\s*(?:≈|\\approx|approximately|about|or)\s*(-?\d*\.?\d+)\s*\)"), r" \\approx \1"),
+    (re.compile(r"(?<![\d.])(\d+)\s*['′’]\s*-?(\d+(?:\.\d+)?)\s*(?:\"|″|”|''|’’)"), r"\1 ft \2 in"),
+]
+
+
 _STYLE = (
     r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|it|sf|tt|cal)|operatorname|[mh]box|bm|ce|boldsymbol|emph|underline"
     r"|ensuremath|rm|bf)\*?\s*"
@@ -158,7 +240,8 @@ _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b(?:\s*\})?")
 _SYNONYMS = {
     synonym: word
     for word, synonyms in {
-        "no solution": r"no solutions|there is no solution|there are no solutions|\emptyset|\varnothing"
+        "no solution": r"no solutions|no real solution|no real solutions"
+        r"|there is no solution|there are no solutions|\emptyset|\varnothing"
         r"|\{\}|empty set",
         "does not exist": "dne|limit does not exist|it does not exist",
         r"\infty": r"infinity|positive infinity|+\infty",
@@ -199,9 +282,14 @@ def _matrix(match: re.Match[str]) -> str:
     return r"\begin{pmatrix}" + r" \\ ".join(rows) + r"\end{pmatrix}"
 
 
+_POWER_OF_UNIT = r"(\\(?:text|mathrm)\s*\{[^{}]*[a-z]{2}\s*\})\s*\^\s*\{?[1-4]\}?"
+_IN_INTEGERS = r"[a-z]\s*\\in\s*\\mathbb\s*\{?[ZN]\}?(?:\^\{?[+*]\}?)?"
 _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\s*,?\s*(?:\\text\s*\{\s*(?:for|where)\b|\\forall|\bfor (?:all|any|some)\b).*\Z"), ""),
-    (re.compile(r"(?<=\S)[\s,;\\]*\(?\s*[a-z]\s*\\in\s*\\mathbb\s*\{?[ZN]\}?(?:\^\{?[+*]\}?)?\s*\)?\Z"), ""),
+    (re.compile(rf"(?<=\S)[\s,;\\]*\(?\s*{_IN_INTEGERS}\s*\)?\Z"), ""),
+    (re.compile(rf"\A\\?\{{([^{{}}|:]+)(?:\\mid|\||:)\s*{_IN_INTEGERS}\s*\\?\}}\Z"), r"\1"),
+    (re.compile(r"(?<=\D)" + _POWER_OF_UNIT + r"\Z"), r"\1"),
+    (re.compile(r"\\lg(?![a-z])"), r"\\log_{10} "),
     (re.compile(r"\\langle"), "("),
     (re.compile(r"\\rangle"), ")"),
     (re.compile(r"\\(?:vec|hat|mathbf|mathcal|overrightarrow)\s*\{\s*(\w)\s*\}"), r"\1"),
@@ -265,10 +353,20 @@ _BEGINS = re.compile(r"[\d.(\[{|+\-$\\]|[A-Za-z]\s*[\^=+\-*/<>_(]|ln|log|sin|cos
 _CJK = re.compile(r"[\u3001\u3002\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
 
+_REMARK = re.compile(r"\s\([^()\n]*\b[A-Za-z]{3,}\b[^()\n]*\)[\s.!]*\Z")
+
+
 def last_expression(text: str) -> str | None:
-    """The last formula or number in prose: what stands between the last dollars, or the last run of terms."""
+    """The last formula or number in prose: what stands between the last dollars, or the last run of terms.
+
+    A remark in parentheses at the end counts only if there is nothing before it.
+    """
+    remark = _REMARK.search(text[-LONGEST:])
+    if remark and (before := last_expression(text[-LONGEST:][: remark.start()])) is not None:
+        return before
     text = re.sub(r"\b(and|or) (?:maybe|perhaps|possibly|even|probably)\b", r"\1", text)
-    text = re.sub("[和与或]", " and ", STYLED.sub(r" \1 ", as_latex(text[-LONGEST:])))
+    text = re.sub(_POWER_OF_UNIT, r"\1", text[-LONGEST:])
+    text = re.sub("[和与或]", " and ", STYLED.sub(r" \1 ", as_latex(text)))
     text = _CJK.sub(" 。 ", text)
     formulas: list[str] = []
     begin = end = len(text)

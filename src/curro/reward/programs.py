@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import html
 import importlib
 import re
 import warnings
@@ -40,7 +41,7 @@ def program_of(completion: str, names: frozenset[str] = frozenset()) -> str:
     marked = [block for language, block in blocks if language in _PYTHON]
     plain = [block for language, block in blocks if not language]
     programs = marked or plain or [block for _, block in blocks]
-    programs = [program.lstrip("\ufeff") for program in programs]  # which begins a file, and no text
+    programs = [_unescaped(program.lstrip("\ufeff")) for program in programs]  # which begins a file, no text
     trees = [parsed(program) for program in programs]
     for wanted in (_defines, _does_something):
         for i in reversed(range(len(programs))):
@@ -48,6 +49,14 @@ def program_of(completion: str, names: frozenset[str] = frozenset()) -> str:
             if tree is not None and wanted(tree, names):
                 return "\n\n".join([*_helpers(programs[:i], trees[:i], programs[i]), programs[i]])
     return programs[-1]
+
+
+def _unescaped(program: str) -> str:
+    """A program with signs for HTML's names of them, where only that is Python."""
+    if "&" not in program or parsed(program) is not None:
+        return program
+    plain = html.unescape(program)
+    return program if parsed(plain) is None else plain
 
 
 def _helpers(programs: Sequence[str], trees: Sequence[ast.Module | None], program: str) -> list[str]:

@@ -54,7 +54,7 @@ _NO_UNITS = re.compile(
 )
 """Words after a number that make it a part of something else."""
 
-_SYMBOLS = "msghlLNJWVAKCFTd"
+_SYMBOLS = "msghlLNJWVAKCFTdp"
 """Single letters that are units after a number. Others are variables."""
 
 _SCALES = {
@@ -141,7 +141,7 @@ def number(text: str, like: Number | None = None) -> Number | None:
         rest = text[spelled.end() :]
         value = _spelled(spelled[0].casefold())
         if value is None or not (
-            _PERCENT.fullmatch(rest) or not rest or rest.strip(" .s").casefold() in _UNITS
+            _PERCENT.fullmatch(rest) or not rest or (_THING.fullmatch(rest) and _is_unit(rest))
         ):
             return None
         text = f"{value}{rest}"
@@ -176,8 +176,28 @@ _ORDINALS = {
     )
 }
 _PARTS = {"half": 2, "halves": 2, "quarter": 4} | {w: n for w, n in _ORDINALS.items() if n > 2}
-_NUMBER_WORD = "|".join([*_SMALL, "hundred", "thousand", "million", *(f"{w}s?" for w in _PARTS), "first"])
-_SPELLED = re.compile(rf"(?:(?:{_NUMBER_WORD})(?:[\s-]+(?:and\s+)?(?:an?\s+)?)?)+\b(?<=[a-z])", re.IGNORECASE)
+_THING = re.compile(r"\s+[a-z]{3,}", re.IGNORECASE)
+_NUMBER_WORD = "|".join(
+    [*_SMALL, "dozen", "hundred", "thousand", "million", *(f"{w}s?" for w in _PARTS), "first"]
+)
+_SPELLED = re.compile(
+    rf"(?:\ban?\s+)?(?<![a-z])(?:(?:{_NUMBER_WORD})(?:[\s-]+(?:and\s+)?(?:an?\s+)?)?)+\b(?<=[a-z])",
+    re.IGNORECASE,
+)
+
+
+def last_spelled(text: str) -> str | None:
+    """The one number above two that is in words in the last line of a text without digits."""
+    if re.search(r"\d", text):
+        return None
+    spelled = [m[0] for m in _SPELLED.finditer(text.strip().rpartition("\n")[2][-LONGEST:])]
+    values = [words for words in spelled if (_spelled(words.casefold()) or 0) > 2]
+    return values[0] if len(values) == 1 else None
+
+
+def is_measure(unit: str) -> bool:
+    """Whether a word is a unit that `same_numbers` converts."""
+    return _measure(Number(Fraction(1), unit=unit.casefold())) is not None
 
 
 def _spelled(text: str) -> Fraction | None:
@@ -191,8 +211,8 @@ def _spelled(text: str) -> Fraction | None:
             group += _SMALL[name]
         elif name in ("thousand", "million"):
             total, group = total + max(group, Fraction(1)) * _SCALES[name], Fraction(0)
-        elif name == "hundred":
-            group = max(group, Fraction(1)) * 100
+        elif name in ("dozen", "hundred"):
+            group = (group or Fraction(1)) * _SCALES[name]
         elif (bottom := _PARTS.get(name) or _PARTS.get(name.removesuffix("s"))) is not None:
             is_added = re.search(r"and\s+a\b", text)
             group = group + Fraction(1, bottom) if is_added else max(group, Fraction(1)) / bottom
@@ -214,7 +234,7 @@ _WRITTEN: list[tuple[re.Pattern[str], Any]] = [
     (
         re.compile(
             r"(?P<whole>\d*)\.(?P<fixed>\d*?)(?P<period>\\overline\s*\{\d+\}|\\bar\s*\{?\d+\}?"
-            r"|(?:\\dot\s*\{?\d\}?)+|\(\d+\)|(?P<same>\d)(?P=same){2,}(?=\.\.\.|\\l?dots))(?:\.\.\.|\\l?dots)?\Z"
+            r"|(?:\\dot\s*\{?\d\}?)+|\(\d+\)|(?P<same>\d)(?P=same){2,}(?=\.\.\.|\\l?dots))(?:\.\.\.|\\l?dots)?(?=\\?%?\Z)"
         ),
         _repeating,
     ),

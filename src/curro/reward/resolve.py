@@ -55,7 +55,7 @@ class WeightedReward(Reward):
     """
 
     def __init__(self, name: str, parts: Sequence[tuple[float, Reward]]) -> None:
-        super().__init__(name, self._sum)
+        super().__init__(name, self.summed)
         names = [part.name for _, part in parts]
         if len(set(names)) < len(names):
             raise ConfigError(f"reward {name!r}: two parts have the same name: name each part once")
@@ -72,19 +72,11 @@ class WeightedReward(Reward):
         return [note for _, part in self.parts for note in part.notes]
 
     def named(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
-        return _where_all({part.name: part.score(completions, rows) for _, part in self.parts})
+        return _where_all({part.name: part.named(completions, rows)[part.name] for _, part in self.parts})
 
     async def named_async(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
         every = await asyncio.gather(*(part.named_async(completions, rows) for _, part in self.parts))
         return _where_all({name: scores for named in every for name, scores in named.items()})
-
-    def _sum(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        named = self.named(completions, rows)
-        weights = list(self.weights.values())
-        return [
-            None if any(score is None for score in scores) else _dot(weights, scores)
-            for scores in zip(*named.values(), strict=True)
-        ]
 
 
 def outcome_reward(reward: Reward) -> Reward:
@@ -107,10 +99,6 @@ def _where_all(named: dict[str, list[Score]]) -> dict[str, list[Score]]:
         name: [score if ok else None for score, ok in zip(scores, scored, strict=True)]
         for name, scores in named.items()
     }
-
-
-def _dot(weights: Sequence[float], scores: Sequence[Score]) -> float:
-    return sum(weight * score for weight, score in zip(weights, scores, strict=True) if score is not None)
 
 
 _NAMES = [*REWARDS, "lab", "auto"]

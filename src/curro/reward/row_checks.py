@@ -28,7 +28,7 @@ from curro.reward.answers import accepted
 from curro.reward.function_calls import example
 from curro.reward.notation import words
 from curro.reward.resolve import WeightedReward, outcome_reward
-from curro.reward.reward import Reward, Score
+from curro.reward.reward import Reward, Unscored, Verdict
 
 SAMPLE = 200
 MOST_WRONG = 0.01
@@ -169,7 +169,7 @@ def check_rows(
     texts = {i: _texts(name, picked[i], picked[(i + 1) % len(rows)]) for i in drawn}
     if not is_known:  # without answers, a first call says no more than whether the reward can be called
         drawn = [i for i in drawn if texts[i].keys() & _OWN] or drawn[: int(must_run)]
-    scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], one_by_one=is_known)
+    scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], must_end=is_known)
     as_good: Counter[str] = Counter()
     suspects: list[WrongRow] = []
     verified = 0
@@ -177,7 +177,7 @@ def check_rows(
         row = picked[i]
         source = str(row.get("source") or row.get("data_source") or "")
         report.checked[source] += 1
-        if all(score is None for score in scored.values()):
+        if not any(isinstance(score, float) or _blames_row(score) for score in scored.values()):
             report.unscored[source] += 1
             continue
         own = [score for form, score in scored.items() if form in _OWN and isinstance(score, float)]
@@ -354,50 +354,43 @@ def _first(value: Any) -> Any:
 
 
 def _scores(
-    reward: Reward, forms_by_row: Sequence[tuple[Row, dict[str, str]]], *, one_by_one: bool
-) -> list[dict[str, Score | str]]:
+    reward: Reward, forms_by_row: Sequence[tuple[Row, dict[str, str]]], *, must_end: bool
+) -> list[dict[str, Verdict]]:
     """The scores of each row's texts, by form.
 
     Args:
-        one_by_one: if one text fails, the others are scored, and the error's text stands in place of its
-            score. Without it the first rows are scored, as many as there is time for.
+        must_end: every row is scored; else the first ones, as many as there is time for.
     """
     facts = {"completion_tokens": 1, "completion_cut": False}
-    begun, rows_at_a_time = time.monotonic(), len(forms_by_row) if one_by_one else 10
-    scores: list[Score | str] = []
+    begun, rows_at_a_time = time.monotonic(), len(forms_by_row) if must_end else 10
+    scores: list[Verdict] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report says it with numbers of rows
         for begin in range(0, len(forms_by_row), max(rows_at_a_time, 1)):
-            if not one_by_one and time.monotonic() - begun > OWN_SECONDS:
+            if not must_end and time.monotonic() - begun > OWN_SECONDS:
                 break
             part = forms_by_row[begin : begin + rows_at_a_time]
             texts = [text for _, forms in part for text in forms.values()]
             rows = [{**row, **facts} for row, forms in part for _ in forms]
-            scores += _scores_of(reward, texts, rows) if one_by_one else reward.score(texts, rows)
+            scores += reward.verdicts(texts, rows)
     remaining = iter(scores)
     scored = [dict(zip(forms, islice(remaining, len(forms)), strict=False)) for _, forms in forms_by_row]
     return [row for row in scored if row]
 
 
-def _scores_of(reward: Reward, texts: Sequence[str], rows: Sequence[Row]) -> list[Score | str]:
-    try:
-        return list(reward.score(texts, rows))
-    except RewardError as error:
-        if len(texts) == 1:
-            return [str(error)]
-    pairs = zip(texts, rows, strict=True)
-    return [score for text, row in pairs for score in _scores_of(reward, [text], [row])]
+def _blames_row(verdict: Verdict) -> bool:
+    return isinstance(verdict, Unscored) and verdict.is_row
 
 
-def _reason(best: float | None, scored: Mapping[str, Score | str], silent: Score | str) -> str | None:
+def _reason(best: float | None, scored: Mapping[str, Verdict], silent: Verdict) -> str | None:
     """Why the row is wrong, None if it is not.
 
     Args:
         silent: what a completion without an answer scores, by the reward's own measure.
     """
-    errors = [score for score in scored.values() if isinstance(score, str)]
-    if errors:
-        return errors[0]
+    for score in scored.values():
+        if isinstance(score, Unscored) and score.is_row:
+            return score.reason
     if best is not None and isinstance(silent, float) and best <= silent:
         return f"its own answer scores {best:g}"
     for form in (_EMPTY, _NOTHING):

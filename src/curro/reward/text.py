@@ -14,7 +14,7 @@ from curro.reward import answers, choices
 from curro.reward.completion import is_cut, token_count
 from curro.reward.math import Math
 from curro.reward.notation import unwrapped
-from curro.reward.reward import SUCCESS, Score
+from curro.reward.reward import SUCCESS, Score, Unscored, Verdict
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,14 @@ class Exact:
 
     opened: bool = False
 
-    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
         """1.0 where the answers are equal, 0.0 where not, None where the row has no answer."""
         return [self._score(text, row) for text, row in zip(completions, rows, strict=True)]
 
-    def _score(self, completion: str, row: Row) -> Score:
+    def _score(self, completion: str, row: Row) -> Verdict:
         golds = answers.accepted(row)
         if not golds:
-            answers.warn_of_placeholder("exact", row)
-            return None
+            return answers.unanswered(row)
         text = answers.spoken(completion, row, opened=self.opened)
         return float(any(self._is_right(text, gold, row) for gold in golds))
 
@@ -176,11 +175,13 @@ class Cosine:
         if self.limit < 1:
             raise ConfigError(f"cosine: limit is a number of {self.by} from 1, not {self.limit}")
 
-    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The scaled scores; None where the verifier gives none."""
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
+        """The scaled scores; the verifier's verdict where it gives none."""
         scores = _CORRECT[self.of](completions, rows)
         return [
-            None if score is None else self._scaled(score >= SUCCESS, self._length(text, row))
+            score
+            if score is None or isinstance(score, Unscored)
+            else self._scaled(score >= SUCCESS, self._length(text, row))
             for score, text, row in zip(scores, completions, rows, strict=True)
         ]
 

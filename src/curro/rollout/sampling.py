@@ -178,7 +178,7 @@ def sampled_rewards(
     completions, repeated = attempts(
         model, tokenizer, rows, environment=environment, n=samples, settings=settings
     )
-    scores = reward.score(completions, repeated)
+    scores = reward.summed(completions, repeated)
     return np.array([np.nan if score is None else score for score in scores]).reshape(len(rows), samples)
 
 

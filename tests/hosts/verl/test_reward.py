@@ -107,6 +107,9 @@ def test_a_missing_score_is_marked(tmp_path, tokenizer):
     missing = scored(manager_of(tmp_path, tokenizer, none), [4], infos={})
     assert missing["reward_score"] == 0.0
     assert missing["reward_extra_info"] == {"score": 0.0, "acc": 0.0, "curro_scored": 0.0}
+    with pytest.warns(RuntimeWarning, match="prompt 'sums 7' cannot be read: .* they test nothing"):
+        unsound = compute_score("sums", "40", "x = 1", {"index": 7}, reward="code")
+    assert unsound == {"score": 0.0, "acc": 0.0, "curro_scored": 0.0}
     partly = compute_score("sums", "40", "40", reward=f"{none}+2*{half}")
     assert (partly["score"], partly["curro_scored"]) == (0.0, 0.0)
     whole = compute_score("sums", "40", "40", reward=f"exact+2*{half}")

@@ -207,7 +207,7 @@ def test_a_program_that_could_not_begin_is_not_scored(monkeypatch, tests):
 
     for module in ("run", "program_tests"):
         monkeypatch.setattr(importlib.import_module(f"curro.reward.sandbox.{module}"), "start", start)
-    with pytest.warns(RuntimeWarning, match=r"^no room; such completions are not scored$"):
+    with pytest.warns(RuntimeWarning, match=r"no room; such completions are not scored$"):
         assert code.score(["print(7)", "pass"], [{"tests": tests}] * 2) == [None, None]
     assert code.score(["print(8)"], [{"tests": tests}]) == [None]  # and is told of once
 
@@ -253,9 +253,15 @@ def test_floats_that_functions_return_may_differ_a_little():
         },
     ],
 )
-def test_tests_that_any_program_passes_are_refused(code, tests):
+def test_no_completion_of_a_row_whose_tests_test_nothing_is_scored(tests):
+    code = resolve_reward("code:sandbox=required,seconds=60")
+    right = {"tests": ["assert f(1) == 2"], "key": "other"}
+    programs = ["def f(x): return 7", "no program", "def f(x): return 2"]
+    with pytest.warns(RuntimeWarning, match="'k' test nothing.*its completions are not scored") as warned:
+        scores = code.summed(programs, [*[{"tests": tests, "key": "k"}] * 2, right])
+    assert (scores, len(warned)) == ([None, None, 1.0], 1)
     with pytest.raises(RewardError, match="'k' test nothing"):
-        code.score(["def f(x): return 7"], [{"tests": tests, "key": "k"}])
+        code.score(["pass"], [{"tests": tests, "key": "k"}])
 
 
 @pytest.mark.parametrize(
@@ -366,8 +372,8 @@ def test_tests_that_write_files_need_bubblewrap(fresh, code, monkeypatch):
         "answer": None,
         "key": "k",
     }
-    with pytest.raises(RewardError, match="Landlock leaves none: install bubblewrap"):
-        code.score(["pass"], [row])
+    with pytest.warns(RuntimeWarning, match="Landlock leaves none: install bubblewrap"):
+        assert code.summed(["pass"], [row]) == [None]
 
 
 def test_a_confinement_that_confines_nothing_is_not_taken(fresh, monkeypatch):
@@ -398,3 +404,36 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_process_scores_in_threads_of_its_own():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=600)
     assert (done.stdout, done.stderr) == ("7\n", "")
+
+
+PYTEST = """
+import pytest
+import numpy as np
+from solution import f, Own
+
+def test_str():
+    with pytest.raises(Own) as error:
+        f(-1)
+    assert str(error.value) == "no"
+
+@pytest.mark.parametrize("x, y", [(1, 2), pytest.param(2, 3, id="two")])
+def test_all(x, y):
+    assert len([f(x)]) == 1
+    assert f(x) == pytest.approx(y)
+    np.testing.assert_allclose(f(x), y)
+"""
+
+
+def test_tests_can_use_packages_that_the_program_cannot(code):
+    program = "class Own(Exception): pass\ndef f(x):\n    if x < 0: raise Own('no')\n    return x + 1"
+    wrong = [program.replace("+ 1", "* 2"), program.replace("raise", "return"), f"import numpy\n{program}"]
+    with pytest.warns(RuntimeWarning, match="imports 'numpy'"):
+        scores = code.score([program, *wrong], [{"tests": PYTEST, "key": "k"}] * 4)
+    assert scores == [1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("mark", ["@pytest.fixture", "@pytest.mark.skip", "@patch('f')"])
+def test_tests_that_only_pytest_itself_can_run_are_not_scored(mark):
+    text = f"import pytest\n{mark}\ndef test_it(x=1):\n    assert f(x)"
+    with pytest.raises(RewardError, match="not supported"):
+        read_tests({"tests": text, "key": "k"})

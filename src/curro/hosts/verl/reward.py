@@ -83,8 +83,10 @@ def compute_score(
     """
     reward = (by_source or {}).get(data_source, reward)
     resolved = _resolved(reward)
-    row = {"answer": ground_truth, "prompt": "", "key": data_source}
-    facts = {name: extra_info[name] for name in (TOKENS, CUT) if name in (extra_info or {})}
+    extra_info = extra_info or {}
+    key = f"{data_source} {extra_info['index']}" if "index" in extra_info else data_source
+    row = {"answer": ground_truth, "prompt": "", "key": key}
+    facts = {name: extra_info[name] for name in (TOKENS, CUT) if name in extra_info}
     try:
         named = resolved.named([solution_str], [row | facts])
     except RewardError as error:

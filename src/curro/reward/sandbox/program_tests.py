@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ _CLOSED = (
 )
 """What tests say that change or read something of their own process, and what programs say that need it."""
 
+_IMPORTED = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 _MOST_TESTS = 10_000
 
 
@@ -59,8 +61,10 @@ def run_asserts(
         setup: executed before the tests, in their process.
         function: the name of the function that is tested, where it is known; else it is read from the tests.
             `_function(NAME)` is the program's function of that name in tests too.
+        packages: whether the program can import the packages of this environment; the tests always can.
     """
-    shared: dict[str, Any] = {"confinement": confinement, "limits": limits, "packages": packages}
+    shared: dict[str, Any] = {"confinement": confinement, "limits": limits}
+    imported = set(_IMPORTED.findall("\n".join([setup, *tests])))
     processes: list[Started] = []
     with contextlib.ExitStack() as pipes, memory_file() as nothing, memory_file() as verdicts:
         request_reader, request_writer = pipe(pipes)
@@ -92,6 +96,7 @@ def run_asserts(
                     names=names,
                     files=files,
                     hidden=code is _TESTS,
+                    packages=packages or (code is _TESTS and not imported <= sys.stdlib_module_names),
                     **shared,
                 )
                 processes.append(started)

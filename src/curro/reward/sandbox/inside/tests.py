@@ -360,7 +360,7 @@ class TestSide(Wire):
             offered -= {*vars(importlib.import_module("builtins")), *MODULES} - overridden
             names |= {name: Missing(name) for name in overridden - offered}
             names |= {"__name__": "tests", "_function": lambda name: self.function(name)}
-            names |= {"callable": self.is_callable, "_run_cases": run_cases}
+            names |= {"callable": self.is_callable, "_run_cases": run_cases, "_parametrized": parametrized}
             self.names = names
             for module in SOLUTIONS:
                 sys.modules[module] = self.solution(module, offered)
@@ -399,7 +399,7 @@ class TestSide(Wire):
         if any(error is raised for raised in self.raised) or isinstance(error, AssertionError):
             return ""
         if isinstance(error, ModuleNotFoundError):
-            return "a test needs a package that is not there (packages=true)"
+            return f"a test needs the package {error.name}, which is not installed"
         if isinstance(error, TypeError | AttributeError | KeyError) and self.has_lost:
             return "a test uses an object of the program's that came as plain data"
         trace = error.__traceback__
@@ -447,6 +447,25 @@ def run_cases(kind: Any) -> None:
     assert result.wasSuccessful()
 
 
+def parametrized(function: Any) -> None:
+    """Call a test once for each set of arguments that pytest's marks give it."""
+    from itertools import product
+
+    marks = [mark for mark in function.pytestmark if mark.name == "parametrize"]
+    for values in product(*(mark.args[1] for mark in marks)):
+        named = {}
+        for mark, value in zip(marks, values, strict=True):
+            names = (
+                mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
+            )
+            if type(value).__name__ == "ParameterSet":
+                value = value.values
+            elif len(names) == 1:
+                value = [value]
+            named |= dict(zip(names, value, strict=True))
+        function(**named)
+
+
 def replace(old: Any, new: Any) -> None:
     """Give a container the content of another one; containers within it stay the same objects if they can."""
     if type(old) is not type(new):
@@ -475,9 +494,9 @@ def program_names() -> set[str]:
     """Python's names that are the program's all the same.
 
     The function that is tested is the program's, although Python has one of that name. It is known from
-    FUNCTION. Where that is empty and the tests use a name that nothing but the program can have, that is
-    what they test. Else it is the first function that they call and that takes no other call for an
-    argument: `sum` in `assert set(sum(x)) == set(y)`. The program has no say in it.
+    FUNCTION. Where that is empty and the tests import the program, or use a name that nothing but the program
+    can have, that is what they test. Else it is the first function that they call and that takes no other
+    call for an argument: `sum` in `assert set(sum(x)) == set(y)`. The program has no say in it.
     """
     import ast
     import builtins
@@ -490,14 +509,15 @@ def program_names() -> set[str]:
         kept = bound if symbol.is_assigned() or symbol.is_imported() or symbol.is_parameter() else used
         kept.add(symbol.get_name())
     python = {*vars(builtins), *MODULES}
-    if used - bound - python:
+    trees = [ast.parse(source) for source in (SETUP, *TESTS) if symbols(source)]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    if used - bound - python or any(node.module in SOLUTIONS for node in imports):
         return set()
 
     def called(node: ast.AST) -> list[str]:
         calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
         return [call.func.id for call in calls if isinstance(call.func, ast.Name)]
 
-    trees = [ast.parse(source) for source in (SETUP, *TESTS) if symbols(source)]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     wrapping = {
         name
