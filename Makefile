@@ -3,7 +3,8 @@
 # make fast: the tests of the core alone, without torch, for the loop of writing and trying.
 
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 # one thread a process: two that share two cores slow each other down up to twenty times
 export OMP_NUM_THREADS ?= 1
 
@@ -22,7 +23,7 @@ BFLOAT16 := $(if $(shell grep -s -m 1 -o -w -e avx512_bf16 -e amx_bf16 /proc/cpu
 # what the port, the methods and the indexes are tested by; the plugin refuses an import of torch, and the checkout's own
 # conftest.py, which is for the documentation, is left out: it needs more packages
 FAST := tests/core tests/methods/admission tests/methods/advantage tests/methods/index \
-	$(filter-out %/test_shares.py,$(wildcard tests/methods/selection/test_*.py))
+	$(filter-out %/test_mixture.py,$(wildcard tests/methods/selection/test_*.py))
 
 .PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async trl-versions verl tinker skyrl trinity bfcl verifiers examples wheel lock
 
@@ -43,7 +44,7 @@ pretrained: .venv/train
 		$(BFLOAT16) \
 		--eval-prompts 60 --eval-every 10 --save-every 1000 --out $(PRETRAINED)/runs  # checkpoints of 1.6 GB would cost a minute
 
-fast: .venv/core
+fast: $(VENV)/core
 	$(BIN)/python -m pytest -n $(WORKERS) -q --confcutdir tests -p tests.without_torch $(FAST)
 
 test: .venv/dev
@@ -86,11 +87,13 @@ loggers: .venv-loggers/loggers
 trl-async: .venv-trl-async/aiohttp
 	.venv-trl-async/bin/python -m pytest -c tests/contrib/trl_async/pytest.ini tests/contrib/trl_async
 
-# the tests of the TRL host with older versions of TRL, each in an environment of one package more
-TRL_VERSIONS := 1.9.0 1.12.0 1.14.1
+# the tests of the TRL host with older versions of TRL, each in an environment of one package more; the oldest with the
+# lowest versions of everything that it stands on
+TRL_VERSIONS := oldest 1.12.0 1.14.1
 trl-versions: $(TRL_VERSIONS:%=trl-%)
+trl-oldest: TESTS := tests/training tests/cli/test_sft.py
 trl-%: .venv-trl-%/trl
-	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl
+	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl $(TESTS)
 
 # verl wants other versions than the rest, so it has an environment of its own
 # verl's own workers run by themselves, in a Ray of their own; with --jobs 2 beside the others
@@ -173,8 +176,8 @@ build/torch: constraints/main.txt
 	$(PYTHON) -m pip download --quiet --no-deps --dest $@ --constraint constraints/main.txt torch
 	touch $@
 
-.venv/core: constraints/main.txt pyproject.toml
-	test -d .venv || $(PYTHON) -m venv .venv
+$(VENV)/core: constraints/main.txt pyproject.toml
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints/main.txt --editable '.[test]'
 	touch $@
 
@@ -208,6 +211,12 @@ build/torch: constraints/main.txt
 	$(call LAYER,.venv-trl-$*)
 	$(BIN)/python -m pip install --quiet --no-deps --target \
 		$$(.venv-trl-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') trl==$* jmespath
+	touch $@
+
+.venv-trl-oldest/trl: .venv/dev pyproject.toml
+	$(call LAYER,.venv-trl-oldest)
+	.venv-trl-oldest/bin/python -m pip install --quiet jmespath \
+		$$(sed -nE 's/^ *"(accelerate|datasets|peft|transformers|trl)>=([0-9.]+)".*/\1==\2/p' pyproject.toml)
 	touch $@
 
 .venv-verl/verl: build/torch constraints/verl.txt pyproject.toml

@@ -36,7 +36,7 @@ from curro.runs.folder import RunFolder
 from curro.training.plan import plan
 from curro.training.run import grpo_arguments
 from curro.training.settings import TrainSettings
-from curro.training.trl_rows import row_rewards, training_set
+from curro.training.trl_arguments import row_rewards, training_set
 
 PRETRAINED = Path("runs/pretrained")
 PARTS = ("generation", "loss", "step")

@@ -30,7 +30,7 @@ from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
 from curro.training.plan import with_known
 from curro.training.settings import TrainSettings
-from curro.training.trl_rows import row_rewards, training_set
+from curro.training.trl_arguments import row_rewards, training_set
 
 
 @dataclass

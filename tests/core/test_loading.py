@@ -33,8 +33,9 @@ def test_a_file_in_the_working_directory_stands_for_no_installed_module(tmp_path
     ended = subprocess.run(
         [sys.executable, *safe, *command, "report", "."], cwd=tmp_path, capture_output=True, text=True
     )
-    assert "EXECUTED" not in ended.stdout + ended.stderr
-    assert "holds no run" in ended.stdout + ended.stderr
+    printed = ended.stdout + ended.stderr
+    assert "EXECUTED" not in printed
+    assert "holds no run" in printed or "matplotlib is not installed" in printed  # in the core alone
 
 
 def test_curro_s_own_are_not_looked_for_in_the_working_directory(tmp_path, monkeypatch):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import make_dataclass
+
 import pytest
+import torch
+from transformers import TrainingArguments
 
 from curro import ConfigError, Curriculum
 from curro.core.registry import parse_curriculum
@@ -11,7 +15,7 @@ from curro.reward import resolve_reward
 from curro.runs.estimate_folder import COLUMNS, EstimateFolder
 from curro.runs.folder import RunFolder
 from curro.training.plan import COLUMN, with_known
-from curro.training.trl_rows import row_rewards
+from curro.training.trl_arguments import device_arguments, row_rewards
 
 PROMPTS = PromptSet(
     [
@@ -129,3 +133,12 @@ def test_a_batch_is_verified_once():
     a, b = row_rewards(Counting("a+b", lambda *_: []), NUMBERS, {END}, environment=False)
     batch = {"completions": ["x"], "prompt_id": [0], "completion_ids": [[END]]}
     assert (a(**batch), b(**batch), calls) == ([1.0], [2.0], [1])
+
+
+@pytest.mark.parametrize("name", ["gradient_checkpointing", "activation_checkpointing"])
+def test_recomputing_activations_has_two_names_in_transformers(name):
+    config = make_dataclass("Config", [(name, bool)])
+    arguments = device_arguments(config, 8, 2)
+    assert (arguments[name], arguments["gradient_accumulation_steps"]) == (torch.cuda.is_available(), 4)
+    config(arguments[name])
+    assert arguments.keys() - {name} <= TrainingArguments.__dataclass_fields__.keys()

@@ -49,7 +49,7 @@ class Groups:
     """P groups of G rollouts.
 
     Attributes:
-        prompts: int64 (P,); distinct, unless the selection repeats prompts.
+        prompts: int64 (P,), distinct.
         steps: int64 (P,), the training step at which each was selected.
         rewards: float64 (P, G), what is trained on; 0 where a rollout was not scored.
         scored: bool (P, G), which rollouts have a reward.

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from transformers import PrinterCallback, ProgressCallback
 from transformers.integrations import TensorBoardCallback
 from trl import GRPOConfig
@@ -30,7 +29,7 @@ from curro.training.plan import HeldOut, Plan
 from curro.training.recorder import Recorder
 from curro.training.saved_model import keep_best, lora_config, write_model
 from curro.training.settings import TrainSettings
-from curro.training.trl_rows import row_rewards, training_set
+from curro.training.trl_arguments import device_arguments, row_rewards, training_set
 
 
 @contextmanager
@@ -93,18 +92,16 @@ CISPO_CEILING = 5.0
 
 
 def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: list[float]) -> GRPOConfig:
-    """TRL's settings: GRPO without a reference model, on the GPU in bfloat16 if there is one.
+    """TRL's settings: GRPO without a reference model.
 
     Args:
         settings: complete.
         folder: the run's; TRL's checkpoints go there.
         reward_weights: of the reward's parts.
     """
-    device_batch = settings.device_batch or settings.rollouts_per_step
     return GRPOConfig(
+        **device_arguments(GRPOConfig, settings.rollouts_per_step, settings.device_batch, settings.precision),
         output_dir=str(folder.checkpoints),
-        per_device_train_batch_size=device_batch,
-        gradient_accumulation_steps=settings.rollouts_per_step // device_batch,
         num_generations=settings.rollouts_per_prompt,
         reward_weights=reward_weights,
         max_completion_length=settings.max_completion_length,
@@ -131,12 +128,6 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
         report_to=[] if settings.log is None else [settings.log],
         project=folder.path.absolute().parent.name,
         run_name=folder.path.absolute().name,
-        disable_tqdm=True,
-        use_cpu=not torch.cuda.is_available(),
-        bf16=torch.cuda.is_available() if settings.precision is None else settings.precision == "bfloat16",
-        dataloader_pin_memory=torch.cuda.is_available(),
-        # on a GPU memory is saved at the cost of a second forward pass; the numbers are the same
-        activation_checkpointing=torch.cuda.is_available(),
     )
 
 

@@ -6,13 +6,13 @@ Reasoning Oriented RL", appendix D, does with 1,107 worked answers.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -22,6 +22,7 @@ from curro.rollout.engines.models import compute_with, load_model
 from curro.rollout.engines.plain_generation import end_ids
 from curro.training.saved_model import lora_config, save_model
 from curro.training.settings import TrainSettings
+from curro.training.trl_arguments import device_arguments
 
 _WORKED = ("solution", "response", "completion")
 """Columns of worked answers, in the order they are looked for; then the answer's."""
@@ -67,39 +68,32 @@ def train_on_answers(
         CurroError: the data or the model cannot be loaded, the answers have no end at which the model stops,
             or the folder is in use.
     """
-    device_batch = shared.device_batch or settings.batch
-    if settings.batch % device_batch:
-        raise ConfigError(f"device_batch {device_batch} does not divide the batch of {settings.batch}")
+    if settings.batch % (shared.device_batch or settings.batch):
+        raise ConfigError(f"device_batch {shared.device_batch} does not divide the batch of {settings.batch}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists and is not an empty folder: choose another one with --out")
     examples = _worked_answers(shared, settings.answer_column)
     model, tokenizer = load_model(shared.model or f"lab:{shared.family}")
     _check_ends(model, tokenizer, examples)
     compute_with(shared.threads)
-    has_gpu = torch.cuda.is_available()
+    steps = math.ceil(settings.epochs * math.ceil(len(examples) / settings.batch))
     trainer = SFTTrainer(
         model=model,
         processing_class=tokenizer,
         train_dataset=_data_set(examples),
         args=SFTConfig(
+            **device_arguments(SFTConfig, settings.batch, shared.device_batch),
             output_dir=str(out),
-            per_device_train_batch_size=device_batch,
-            gradient_accumulation_steps=settings.batch // device_batch,
             num_train_epochs=settings.epochs,
             learning_rate=settings.learning_rate,
             lr_scheduler_type="cosine",
-            warmup_steps=0.03,
+            warmup_steps=math.ceil(0.03 * steps),
             max_length=settings.max_length,
             completion_only_loss=True,
             seed=shared.seed,
             save_strategy="no",
             logging_steps=1,
             report_to=[],
-            disable_tqdm=True,
-            use_cpu=not has_gpu,
-            bf16=has_gpu,
-            dataloader_pin_memory=has_gpu,
-            gradient_checkpointing=has_gpu,
         ),
         peft_config=lora_config(shared.lora_rank),
         callbacks=[_Reporter(on_step)],

@@ -9,11 +9,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from typing import Any
 
 import torch
+from benchmarks.learning.lab_model import build_model, build_tokenizer
 from datasets import Dataset
 from trl import GRPOConfig
 
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.lab.model import build_model, build_tokenizer
 
 PROMPTS = 24
 
@@ -49,7 +49,7 @@ def config(folder: Any, **options: Any) -> GRPOConfig:
         "report_to": [],
         "use_cpu": True,
         "bf16": False,
-        "activation_checkpointing": False,
+        "gradient_checkpointing": False,
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
         "seed": 3,

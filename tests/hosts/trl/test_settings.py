@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.learning.lab_model import build_model, build_tokenizer
 from peft import LoraConfig
 from tests.hosts.trl.setup import PROMPTS, dataset, first_token_is_even, trainer
 from transformers import TrainerCallback
 
 from curro.hosts.trl import FillSettings, KeepRollouts
-from curro.lab.model import build_model, build_tokenizer
 from curro.runs.folder import RunFolder
 
 
@@ -75,7 +75,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "LoRA": {"peft_config": LORA},
     "LoRA and a reference": {"peft_config": LORA, "beta": 0.04},
     "products in bfloat16": {"bf16": True},
-    "recomputed activations": {"activation_checkpointing": True},
+    "recomputed activations": {"gradient_checkpointing": True},
     "a float32 head": {"cast_lm_head_to_fp32": True},
     "SGD with a cosine": {"optim": "sgd", "lr_scheduler_type": "cosine", "warmup_steps": 1},
     "an optimiser of one's own": {"optimizers": "own"},

@@ -63,7 +63,7 @@ def test_held_out_scores_of_evaluations(tmp_path, names):
         found = {prompt: iter(values) for prompt, values in rewards.items()}
         return [next(found.get(prompt, iter([0.5]))) for prompt in prompts]
 
-    options = {"eval_strategy": "steps", "eval_steps": 2, "per_device_eval_batch_size": 8}
+    options = {"eval_strategy": "steps", "eval_steps": 2, "max_steps": 4, "per_device_eval_batch_size": 8}
     host = trainer(tmp_path, reward_funcs=reward, eval_dataset=held_out, eval_on_start=True, **options)
     host.evaluate()
     assert not (tmp_path / "curro").exists()
@@ -73,11 +73,11 @@ def test_held_out_scores_of_evaluations(tmp_path, names):
     assert set(history.evaluations) == {f"eval/{name}pass@{k}" for name in names for k in (1, 4)}
     for name in names:
         steps, rates = history.series(f"eval/{name}pass@1")
-        assert steps.tolist() == [0, 2, 3, 3]  # TRL evaluates after the last step too
+        assert steps.tolist() == [0, 2, 4, 4]
         assert rates.tolist() == [0.125] * 4
         assert history.series(f"eval/{name}pass@4")[1].tolist() == [0.5] * 4
         assert history.series(f"eval/{name}reward")[1].tolist() == [0.125] * 4
-    assert history.series("reward")[0].tolist() == [1, 2, 3]
+    assert history.series("reward")[0].tolist() == [1, 2, 3, 4]
 
 
 def test_held_out_samples_are_right_by_the_signal(tmp_path):

@@ -1,7 +1,5 @@
 """What a regression reads of prompts: counts of their texts, the policy's states, rates known before."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -74,12 +72,6 @@ def test_texts_are_the_rows_prompts():
 @pytest.mark.parametrize("rows", [None, [{"question": "?"}]])
 def test_without_texts_there_is_nothing_to_tell(rows):
     assert not TextFeatures().bind(PromptTable(1, rows=rows))
-
-
-def test_other_features_are_refused():
-    for name in ("smell", "text+smell", "text+text", ""):
-        with pytest.raises(ConfigError, match=rf"text, entropy, or both .*, not '{re.escape(name)}'"):
-            features_of(name)
 
 
 def counts(texts):

@@ -1,16 +1,43 @@
-"""The rows and the reward functions that TRL's trainer gets from a plan."""
+"""What TRL's trainers get: rows, reward functions and how they compute."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import torch
 from datasets import Dataset
+from transformers import TrainingArguments
 
 from curro.data.prompt_set import PromptSet
 from curro.reward import Reward, trl_reward
 from curro.reward.adapters import completion_text, facts
 from curro.reward.reward import Score
+
+
+def device_arguments(
+    config: type[TrainingArguments], rows: int, device_batch: int | None, precision: str | None = None
+) -> dict[str, Any]:
+    """Arguments of `config` for updates of `rows` rows on this machine: in bfloat16 on a GPU if there is one.
+
+    Args:
+        device_batch: rows that are computed at once; None: all.
+        precision: "bfloat16" or "float32", whatever the machine.
+    """
+    device_batch, has_gpu = device_batch or rows, torch.cuda.is_available()
+    name = "activation_checkpointing"
+    if name not in config.__dataclass_fields__:  # an older transformers
+        name = "gradient_checkpointing"
+    return {
+        "per_device_train_batch_size": device_batch,
+        "gradient_accumulation_steps": rows // device_batch,
+        "use_cpu": not has_gpu,
+        "bf16": has_gpu if precision is None else precision == "bfloat16",
+        "dataloader_pin_memory": has_gpu,
+        "disable_tqdm": True,
+        # on a GPU memory is saved at the cost of a second forward pass; the numbers are the same
+        name: has_gpu,
+    }
 
 
 def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
