@@ -10,8 +10,9 @@ entropies of its first tokens answers with numbers that are related to the rate 
 Printed for each nature and method: the share of groups with a signal and its lowest value of all runs; how
 many runs starve a learnable family, which gets less than half of what uniform sampling gives it in a quarter
 of a run; how many give one less than half of what uniform sampling gives it in the whole run; how many give
-that little to all; how many give one less than half in the first quarter of a run; how many of the intervals of `signal/uniform_share` at the end hold the true share; and
-with --learning the mean success rate of learnable prompts at the end.
+that little to all; how many give one less than half in the first quarter of a run; how many of the intervals
+of `signal/uniform_share` at the end hold the true share; and with --learning the mean success rate of
+learnable prompts at the end.
 
 Gives up: real texts say less of difficulty, and real policies move otherwise.
 """
@@ -64,9 +65,7 @@ def _words(rng: np.random.Generator, count: int) -> list[str]:
     return ["".join(rng.choice(letters, rng.integers(2, 9))) for _ in range(count)]
 
 
-def _family_texts(
-    rng: np.random.Generator, count: int, vocabulary: Sequence[str] | None = None
-) -> list[str]:
+def _family_texts(rng: np.random.Generator, count: int, vocabulary: Sequence[str] | None = None) -> list[str]:
     """Texts of a family: a template in words of its own, numbers or words in its gaps, worked examples.
 
     With a vocabulary the template is four of its words.
@@ -336,8 +335,19 @@ def main() -> None:
     with get_context("forkserver").Pool(args.workers) as workers:
         for nature in args.nature or NATURES:
             print(f"\n{nature}, {args.runs} runs of {args.steps} steps of {args.batch} x {GROUP}\n")
-            print("| method | signal | lowest | starve one | half of one | of all | late | covered | level | ms |")
-            print(f"|---|{'--:|' * 9}")
+            names = (
+                "signal",
+                "lowest",
+                "starve one",
+                "half of one",
+                "of all",
+                "late",
+                "covered",
+                "level",
+                "ms",
+            )
+            print(f"| method | {' | '.join(names)} |")
+            print(f"|---|{'--:|' * len(names)}")
             for method in args.methods:
                 tasks = [
                     (method, nature, seed, args.learning, (args.steps, args.batch))
