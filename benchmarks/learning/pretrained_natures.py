@@ -101,7 +101,6 @@ METHODS = {
     "drawn": Method("frontier:thompson=true,exponent=none"),
     "half": Method("frontier:exploration=0.5,exponent=none"),
     "exponent-1": Method("frontier:exponent=1"),
-    "exponent-3": Method("frontier:exponent=3"),
     "start-half": Method("frontier", start=1 / 2),
     "quarter": Method("frontier:exploration=0.25"),
     "pspo": Method("pspo"),
@@ -111,10 +110,10 @@ METHODS = {
 }
 """By the name of a row's method.
 
-`frontier` is the default, `highest` what it was before it drew in proportion; `with-entropies`, `drawn`,
-`half`, `exponent-1`, `exponent-3`,
-`start-half` and `quarter` are tried on the tuning pools; `told` knows the pass rates that 16 rollouts of each
-prompt measured.
+`frontier` is the default, and `told` knows the pass rates that 16 rollouts of each prompt measured. `highest`
+to `quarter` were tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not
+moderated. Its own rows are called `unmoderated`, and those with moderated predictions and a learnt variance
+of the weights `learnt-variance`; no option brings these two back.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),
