@@ -212,6 +212,8 @@ def test_settings_from_a_dict():
         Curriculum.from_config({"selection": "uniform", "sed": 5}, 3)
     with pytest.raises(ConfigError, match="lacks `selection`"):
         Curriculum.from_config({}, 3)
+    with pytest.raises(ConfigError, match="settings by their names, not 5"):
+        Curriculum.from_config(5, 3)
 
 
 def test_advantages_are_credited_only_where_asked_for():

@@ -181,6 +181,8 @@ class Feedback:
             RewardError: rewards that are not numbers, or groups of several lengths; a part of another shape.
         """
         rewards_PG, parts = _numbers(rewards), {}
+        if named is not None and not isinstance(named, Mapping):
+            raise RewardError(f"`named` is the parts of the rewards by their names, not {named!r:.80}")
         for name, part in (named or {}).items():
             try:
                 parts[name] = np.array(part, np.float64)

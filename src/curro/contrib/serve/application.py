@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.contrib.serve.client import JSON
+from curro.contrib.serve.client import FRAME, JSON
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.errors import (
     CheckpointError,
@@ -275,6 +275,10 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 
 def _read(body: bytes, form: str) -> dict[str, Any]:
+    if form == FRAME:
+        raise Refused(
+            415, "the client is of curro 0.2, and this service takes JSON: install the same version"
+        )
     if form != JSON:
         raise Refused(415, f"a body is {JSON}")
     if len(body) > LARGEST_JSON:

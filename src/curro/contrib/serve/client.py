@@ -23,6 +23,9 @@ from curro.core.verdicts import Credited, Draw, Verdict
 
 JSON = "application/json"
 
+FRAME = "application/vnd.curro.frame"
+"""The content type that clients of version 0.2 send, which is refused."""
+
 KEY = "Idempotency-Key"
 """The header that is the same when a question is asked again, so that it is answered once."""
 
