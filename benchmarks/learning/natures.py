@@ -10,8 +10,9 @@ entropies of its first tokens answers with numbers that are related to the rate 
 Printed for each nature and method: the share of groups with a signal and its lowest value of all runs; how
 many runs starve a learnable family, which gets less than half of what uniform sampling gives it in a quarter
 of a run; how many give one less than half of what uniform sampling gives it in the whole run; how many give
-that little to all; how many of the intervals of `signal/uniform_share` at the end hold the true share; and
-with --learning the mean success rate of learnable prompts at the end.
+that little to all; how many give one less than half in the first quarter of a run; how many of the intervals
+of `signal/uniform_share` at the end hold the true share; and with --learning the mean success rate of
+learnable prompts at the end.
 
 Gives up: real texts say less of difficulty, and real policies move otherwise.
 """
@@ -64,9 +65,16 @@ def _words(rng: np.random.Generator, count: int) -> list[str]:
     return ["".join(rng.choice(letters, rng.integers(2, 9))) for _ in range(count)]
 
 
-def _family_texts(rng: np.random.Generator, count: int) -> list[str]:
-    """Texts of a family: a template in words of its own, numbers or words in its gaps, worked examples."""
-    template, nouns = _words(rng, rng.integers(10, 30)), _words(rng, 20)
+def _family_texts(rng: np.random.Generator, count: int, vocabulary: Sequence[str] | None = None) -> list[str]:
+    """Texts of a family: a template in words of its own, numbers or words in its gaps, worked examples.
+
+    With a vocabulary the template is four of its words.
+    """
+    if vocabulary is None:
+        template = _words(rng, rng.integers(10, 30))
+    else:
+        template = list(rng.choice(vocabulary, 4, replace=False))
+    nouns = _words(rng, 20)
     gaps = sorted(rng.choice(len(template), 3, replace=False), reverse=True)
     takes_numbers, examples = rng.random(3) < 0.6, int(rng.integers(4))
 
@@ -85,9 +93,14 @@ def _learnable_logits(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def mixture(
-    rng: np.random.Generator, families: int, learnable: float = 0.2, solved: float = 0.1, kinds: int = 4
+    rng: np.random.Generator,
+    families: int,
+    learnable: float = 0.2,
+    solved: float = 0.1,
+    kinds: int = 4,
+    vocabulary: Sequence[str] | None = None,
 ) -> Pool:
-    """Families with words of their own, of which the first `kinds` are learnable."""
+    """Families with words of their own or a vocabulary, of which the first `kinds` are learnable."""
     easy = 2 if solved else 0
     hopeless = families - kinds - easy
     share = np.repeat(
@@ -97,7 +110,7 @@ def mixture(
     size = np.round(PROMPTS * share).astype(int)
     texts, logits = [], []
     for family, count in enumerate(size):
-        texts += _family_texts(rng, count)
+        texts += _family_texts(rng, count, vocabulary)
         if family < kinds:
             logits.append(_learnable_logits(rng, count))
         else:
@@ -185,6 +198,7 @@ NATURES: dict[str, Callable[[np.random.Generator], Pool]] = {
     "lies": lies,
     "forgets": forgets,
     "last": last,
+    "words-shared": lambda rng: mixture(rng, 16, vocabulary=_words(rng, 20)),
 }
 
 
@@ -262,6 +276,7 @@ class Run:
     signal: float
     starved: int
     below_half: int
+    late: int
     covered: bool
     learnable: int
     level: float
@@ -278,7 +293,7 @@ def run(task: tuple[Any, ...]) -> Run:
     if curriculum.selection.policy_use:
         curriculum.attach(world)  # type: ignore[arg-type]
     families = len(world.skill_F)
-    groups_F, signal, seconds = np.zeros(families), 0.0, 0.0
+    groups_F, first_F, signal, seconds = np.zeros(families), np.zeros(families), 0.0, 0.0
     for step in range(steps):
         world.half = 2 * step >= steps
         start = process_time()
@@ -290,16 +305,19 @@ def run(task: tuple[Any, ...]) -> Run:
         seconds += process_time() - start
         signal += (np.ptp(rewards_BG, axis=1) > 0).mean() / steps
         groups_F += np.bincount(world.pool.family_N[draw.prompts], minlength=families)
+        if 4 * (step + 1) == steps:
+            first_F = groups_F.copy()
     share_F = np.bincount(world.pool.family_N, minlength=families) / len(world.pool.texts)
     rows = list(world.pool.learnable)
     uniform_F = steps * batch * share_F[rows]
     starved, below_half = (int((groups_F[rows] < share * uniform_F).sum()) for share in (1 / 8, 1 / 2))
+    late = int((first_F[rows] < uniform_F / 8).sum())
     rate_N = world.rates()
     level = float(rate_N[np.isin(world.pool.family_N, rows)].mean())
     share = float(np.mean(1 - rate_N**GROUP - (1 - rate_N) ** GROUP))
     low, high = (curriculum.metrics()[f"signal/uniform_share_{end}"] for end in ("low", "high"))
     covered = bool(low < share < high)
-    return Run(signal, starved, below_half, covered, len(rows), level, 1e3 * seconds / steps)
+    return Run(signal, starved, below_half, late, covered, len(rows), level, 1e3 * seconds / steps)
 
 
 def main() -> None:
@@ -317,8 +335,19 @@ def main() -> None:
     with get_context("forkserver").Pool(args.workers) as workers:
         for nature in args.nature or NATURES:
             print(f"\n{nature}, {args.runs} runs of {args.steps} steps of {args.batch} x {GROUP}\n")
-            print("| method | signal | lowest | starve one | half of one | of all | covered | level | ms |")
-            print(f"|---|{'--:|' * 8}")
+            names = (
+                "signal",
+                "lowest",
+                "starve one",
+                "half of one",
+                "of all",
+                "late",
+                "covered",
+                "level",
+                "ms",
+            )
+            print(f"| method | {' | '.join(names)} |")
+            print(f"|---|{'--:|' * len(names)}")
             for method in args.methods:
                 tasks = [
                     (method, nature, seed, args.learning, (args.steps, args.batch))
@@ -330,6 +359,7 @@ def main() -> None:
                     sum(result.starved > 0 for result in runs),
                     sum(result.below_half > 0 for result in runs),
                     sum(result.below_half == result.learnable for result in runs),
+                    sum(result.late > 0 for result in runs),
                     sum(result.covered for result in runs),
                 ]
                 level, milliseconds = (

@@ -55,7 +55,7 @@ def predicted(texts: list[str], rate_N: np.ndarray, rng: np.random.Generator) ->
     found_N = np.empty(len(texts))
     for part in range(PARTS):
         others = part_N != part
-        regression = LogisticRegression(TextFeatures.blocks)
+        regression = LogisticRegression(np.zeros(TextFeatures.width))
         for _ in range(FITS):
             regression.fit(features_ND[others], rate_N[others], np.full(others.sum(), float(SAMPLES)))
         found_N[~others] = regression.predict(features_ND[~others])

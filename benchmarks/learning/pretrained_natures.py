@@ -176,7 +176,7 @@ def settings_of(folder: Path, pool: str) -> dict[str, Any]:
 def measured_rates(shared: Mapping[str, Any]) -> Path:
     """The folder of the pool's pass rates, measured on the first call and kept beside its data."""
     folder = Path(shared["data"]).with_suffix(".estimate")
-    names = ("model", "reward", "precision", "max_completion_length", "reward_workers")
+    names = ("model", "reward", "max_completion_length", "reward_workers")
     chosen = {name: shared[name] for name in names if shared[name] is not None}
     options = flags_of(chosen | {"out": str(folder)})
     subprocess.run([sys.executable, "-m", "curro", "estimate", shared["data"], *options], check=True)
@@ -192,7 +192,7 @@ def part_of(data: str, kind: str, rates: Path | None) -> str:
         chosen = sorted(rows, key=lambda row: len(row["prompt"]))[: len(rows) // 4]
     else:
         assert rates is not None
-        rate_of = {row["prompt"] - 1: row["mean"] for row in read_rows(rates / "groups.jsonl")}
+        rate_of = {row["prompt"]: row["mean"] for row in read_rows(rates / "groups.jsonl")}
         chosen = [row for number, row in enumerate(rows) if 0 < rate_of[number] < 1]
     target = Path(data).with_suffix(f".{kind}.jsonl")
     part = target.with_suffix(f".{os.getpid()}")  # another process may write the same file

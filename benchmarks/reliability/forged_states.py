@@ -28,7 +28,6 @@ SHARES = {
 }
 CURRICULA: dict[str, dict[str, Any]] = {
     "uniform": {"selection": "uniform"},
-    "uniform, with replacement": {"selection": "uniform:replacement=true", "admission": "band:0,1"},
     "uniform, knapsack": {"selection": "uniform", "allocation": "knapsack"},
     "uniform, shares": {"selection": "uniform", **SHARES},
     "greso, shares": {"selection": "greso", **SHARES},
@@ -74,8 +73,7 @@ class Policy:
 @cache
 def tiny_model() -> tuple[Any, Any]:
     import torch
-
-    from curro.lab.model import build_model, build_tokenizer
+    from benchmarks.learning.lab_model import build_model, build_tokenizer
 
     torch.manual_seed(0)
     return build_model(build_tokenizer(), width=8, layers=1).base_model, build_tokenizer()

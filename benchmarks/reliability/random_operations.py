@@ -22,7 +22,7 @@ from curro import Curriculum, CurroError
 
 SIZE, GROUP = 60, 4
 SELECTIONS = (
-    "uniform", "uniform:replacement=true", "least-visited", "scheduled", "pspo", "pspo:replacement=true",
+    "uniform", "least-visited", "scheduled", "pspo",
     "prioritized-replay", "prioritized-replay:variant=published",
     "prioritized-replay:variant=published,draw=proportional", "posterior", "frontier", "sec:categories=3",
     "adcl:chunks=3",
@@ -92,7 +92,7 @@ class Caller:
         rewards = np.ones((1, GROUP))
         ticket = next(iter(self.in_flight), 10**9)
         calls = [
-            lambda: self.curriculum.select(10**6, step=self.step) if not self.repeats else self.refuse(),
+            lambda: self.curriculum.select(10**6, step=self.step),
             lambda: self.curriculum.select(0, step=self.step),
             lambda: self.curriculum.select(1, step=self.step - 1),
             lambda: self.curriculum.observe([-1], rewards),
@@ -107,14 +107,6 @@ class Caller:
         except CurroError:
             return
         raise AssertionError("a wrong call was not refused")
-
-    @property
-    def repeats(self) -> bool:
-        return self.curriculum.selection.repeats
-
-    def refuse(self) -> None:
-        """A selection that repeats prompts has any number of them."""
-        self.curriculum.drop([10**12])
 
     def resume(self) -> None:
         twin = Curriculum(prompts=SIZE, **self.config)

@@ -4,10 +4,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from benchmarks.bench.__main__ import search_rounds as rounds_of
 from benchmarks.bench.plan import plan
-from benchmarks.bench.results import Results
-from benchmarks.bench.search import BROKEN, PROMPTS, GridPoint, Search
+from benchmarks.bench.search import PROMPTS, GridPoint, Search
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,13 +40,6 @@ def test_the_rate_grows_with_the_root_of_the_rollouts_of_a_step():
     assert [wanted.at(GridPoint(4, g, 1.0), 0).rate for g in (2, 4, 16)] == [0.5, 0.707, 1.41]
 
 
-def test_the_setting_is_in_the_flags():
-    cell = search().at(GridPoint(2, 4, 1.0), 3)
-    flags = cell.flags(evaluations=8, eval_prompts=250)
-    assert {"--prompts-per-step=2", "--rollouts-per-prompt=4", "--eval-every=100"} <= set(flags)
-    assert cell.title == "locks/hard uniform P 2 G 4 rate x0.5 seed 3"
-
-
 def test_one_search_by_hand():
     liked = GridPoint(1, 4, 2.0), GridPoint(4, 4, 2.0)  # by either seed; the mean is best at (2, 4, 2)
 
@@ -68,38 +59,6 @@ def test_one_search_by_hand():
     assert wanted.chosen(scores) == (2, 4, 2.0)
     assert rounds[4:] == [{((2, 4, 2.0), seed) for seed in (2, 3, 4, 5, 6)}]
     assert len(wanted.tried(scores)) == 2 * (5 + 4 + 5 + 4)
-
-
-def test_the_command_makes_rounds_and_goes_on_from_the_rows_there_are(tmp_path):
-    results, made = Results(tmp_path / "search.parquet", {}), []
-
-    def make(cells):
-        made.append(len(cells))
-        for cell in cells:
-            ends = 0.2 if cell.rate == 0.707 else 0.1
-            row = {"budget": 8, "eval_rollouts": [0, 8], "pass_1": [0, ends]}
-            results.rows[cell.identity] = row
-        return {cells[0]: "it broke"} if len(made) == 1 else {}
-
-    assert rounds_of([search(seeds=8)], results, 1, make) == ["it broke"]
-    assert made == [6, 4, 6, 2, 6, 2]  # no round has more than six runs
-    assert rounds_of([search(seeds=8)], results, 1, make) == []
-
-
-def test_a_small_budget_has_no_large_steps():
-    steps = {(setting.prompts, setting.rollouts) for setting in search(rollouts=40).grid()}
-    assert steps == {(p, g) for p in PROMPTS for g in (2, 4, 8, 16) if p * g <= 40}
-
-
-def test_a_group_has_a_whole_number_of_rollouts_and_two_at_least():
-    assert {setting.rollouts for setting in search(group=6).grid()} == {3, 6, 12}
-    assert {setting.rollouts for setting in search(group=4).grid()} == {2, 4, 8}
-
-
-def test_a_run_that_fails_is_the_worst_and_the_search_goes_on():
-    wanted = search()
-    scores, _ = finish(wanted, lambda setting, seed: BROKEN if setting.prompts > 1 else 0.1)
-    assert wanted.chosen(scores).prompts == 1
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -1,15 +1,13 @@
 """Tasks of one's own: read from a file, planned with their settings, and run."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from benchmarks.bench.__main__ import bench
 from benchmarks.bench.plan import plan
-from benchmarks.bench.tasks import Task, read_tasks, warm_rates
+from benchmarks.bench.tasks import read_tasks
 
 from curro import lab
 from curro.core.errors import ConfigError
@@ -85,11 +83,6 @@ def test_the_example_of_the_documentation(tmp_path):
     assert task.step == 128
 
 
-def test_no_such_file(tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_tasks(tmp_path / "none.toml")
-
-
 def test_a_model_and_data_of_ones_own_are_run(tmp_path, monkeypatch):
     model, tokenizer = lab.load("chains")
     model.save_pretrained(tmp_path / "model")
@@ -106,22 +99,3 @@ def test_a_model_and_data_of_ones_own_are_run(tmp_path, monkeypatch):
     found = pq.read_table(tmp_path / "results" / "results.parquet").to_pylist()
     assert [(row["method"], row["seed"], row["rate"]) for row in found] == [("uniform", 0, 1.0)]
     assert len(pq.read_table(tmp_path / "results" / "pools" / "sums-hard.parquet")) == 32
-
-
-def test_warm_rates_are_measured_again_for_another_model_or_other_data(tmp_path):
-    rates = warm_rates(Task("sums/hard", "lab:chains", 1e-3, 64, prompts=8), tmp_path)
-    path = tmp_path / "sums-hard.parquet"
-    written_at = path.stat().st_mtime_ns
-    again = warm_rates(Task("sums/hard", "lab:chains", 1e-4, 96, prompts=8), tmp_path)
-    assert again.tolist() == rates.tolist()
-    assert path.stat().st_mtime_ns == written_at
-    assert len(warm_rates(Task("sums/hard", "lab:chains", 1e-3, 64, prompts=9), tmp_path)) == 9
-
-
-def test_warm_rates_are_on_the_scale_of_success_rates_and_of_some_prompts(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.bench.tasks.MOST", 5)
-    task = Task("sums/hard", "lab:chains", 1e-3, 64, prompts=8)
-    halved = replace(task, train=(("reward_range", (-1.0, 1.0)),))
-    plain, scaled = warm_rates(task, tmp_path / "a"), warm_rates(halved, tmp_path / "b")
-    assert np.isnan(plain).sum() == 3
-    np.testing.assert_allclose(scaled, (plain + 1) / 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum
+from curro import Curriculum
 from curro.data import PromptSet
 
 ROWS = PromptSet(
@@ -153,13 +153,3 @@ def test_learning_progress_by_hand():
     # fast: 0, then 1/2; slow: 0, then 1/4; f(1/2) = 0.9, f(1/4) = 0.225 / 0.3
     np.testing.assert_allclose(progress.value_C, [0.9 - 0.75, 0])
     np.testing.assert_allclose(progress._weights(), [0.9, 0.1])
-
-
-@pytest.mark.parametrize(
-    "method",
-    ["greso:start=1", "greso:floor=0", "target:none", "target:source", "target:hard,move=up", "ucb:window=0",
-     "target:hard,goal=2", "target:hard,steps=0", "progress:focus=1", "progress:explore=2"],
-)  # fmt: skip
-def test_options_that_are_none(method):
-    with pytest.raises(ConfigError):
-        Curriculum(method, ROWS)

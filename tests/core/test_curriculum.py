@@ -212,6 +212,8 @@ def test_settings_from_a_dict():
         Curriculum.from_config({"selection": "uniform", "sed": 5}, 3)
     with pytest.raises(ConfigError, match="lacks `selection`"):
         Curriculum.from_config({}, 3)
+    with pytest.raises(ConfigError, match="settings by their names, not 5"):
+        Curriculum.from_config(5, 3)
 
 
 def test_advantages_are_credited_only_where_asked_for():
@@ -241,8 +243,8 @@ def test_a_method_whose_bind_leaves_out_that_of_its_base_is_told(tmp_path):
 class Chooses(Selection):
     """Chooses what it is told to."""
 
-    def __init__(self, choice, repeats=False):
-        self.choice, self.repeats = choice, repeats
+    def __init__(self, choice):
+        self.choice = choice
 
     def select(self, n, step):
         return self.choice() if callable(self.choice) else self.choice
@@ -304,15 +306,6 @@ def test_an_error_in_a_method_of_the_users_leaves_the_tickets_open(method):
     settle(draw.tickets[1:])
     assert curriculum.ledger.tickets.tolist() == draw.tickets[:1].tolist()
     assert curriculum.metrics()["selected"] == 5
-
-
-def test_a_method_may_repeat_prompts_of_the_table_alone():
-    curriculum = Curriculum(Chooses(Choice.of([4, 4, 2], Reason.UNIFORM), repeats=True), 5)
-    assert curriculum.select(3, step=0).prompts.tolist() == [4, 4, 2]
-    curriculum.selection.choice = Choice.of([1, 5, 2], Reason.UNIFORM)
-    with pytest.raises(ConfigError, match="chose 5"):
-        curriculum.select(3, step=0)
-    assert curriculum.table["in_flight"].tolist() == [False, False, True, False, True]
 
 
 def test_each_is_one_line_to_read():

@@ -63,6 +63,11 @@ def test_a_named_reward_is_a_number_a_rollout(part):
         read(np.zeros((2, 2)), format=part)
 
 
+def test_named_rewards_without_names_are_refused():
+    with pytest.raises(RewardError, match="named"):
+        Feedback.read([0], [[1.0]], named=5)
+
+
 @pytest.mark.parametrize("wrong", [np.inf, -np.inf, 2e15])
 def test_a_named_reward_beyond_all_bounds_is_refused(wrong):
     with pytest.raises(RewardError, match=r"rollout 1 of prompt '1' has the format .*at most 1e\+15"):

@@ -16,12 +16,10 @@ from curro import Curriculum, ExhaustedError, RewardError, TicketError
 SIZE, GROUP = 12, 4
 SELECTIONS = [
     "uniform",
-    "uniform:replacement=true",
     "least-visited",
     "scheduled",
     "pspo",
     "pspo:statistics=smoothed,priority=mean,normalize=all,anneal_steps=5",
-    "pspo:replacement=true",
     "prioritized-replay",
     "prioritized-replay-published",
     "prioritized-replay:variant=published",
@@ -91,16 +89,15 @@ class Port(RuleBasedStateMachine):
     @rule(n=st.integers(1, SIZE), ahead=st.integers(0, 2))
     def select(self, n, ahead):
         free = SIZE - len(set(self.in_flight.values()))
-        if n > free and not self.steady.selection.repeats:
+        if n > free:
             self.refused(ExhaustedError, lambda curriculum: curriculum.select(n, step=self.step))
             return
         self.step += ahead
         draw, same = self.both(lambda curriculum: curriculum.select(n, step=self.step))
         np.testing.assert_equal(vars(draw), vars(same))
         assert len(draw) == n
-        if not self.steady.selection.repeats:
-            assert len(set(draw.prompts.tolist())) == n
-            assert not set(draw.prompts.tolist()) & set(self.in_flight.values())
+        assert len(set(draw.prompts.tolist())) == n
+        assert not set(draw.prompts.tolist()) & set(self.in_flight.values())
         assert draw.tickets.tolist() == list(range(self.counts["selected"], self.counts["selected"] + n))
         self.in_flight |= dict(zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True))
         self.counts["selected"] += n

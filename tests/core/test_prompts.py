@@ -127,14 +127,6 @@ def test_a_saved_table_of_other_columns_or_sizes():
     assert not table["visits"].any()
 
 
-def test_a_prompt_that_is_visited_twice_in_a_batch_keeps_the_last():
-    table = PromptTable(3)
-    table.visit(np.array([1, 1]), np.array([4, 5]), np.array([0.25, 0.5]), np.array([0.0, 1.0]))
-    row = [table[name][1] for name in ("visits", "last_step", "reward_mean", "reward_variance")]
-    assert row == [2, 5, 0.5, 1.0]
-    assert table["visits"].tolist() == [0, 2, 0]
-
-
 def test_a_name_that_checkpoints_cannot_keep_is_refused():
     with pytest.raises(ConfigError, match="rename 'mine/score'"):
         PromptTable(3).add("mine/score", np.float64, 0)

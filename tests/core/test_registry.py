@@ -9,7 +9,9 @@ import pytest
 from curro import ConfigError, Curriculum, Selection
 from curro.core import registry
 from curro.core.bases import Choice, Reason
+from curro.methods.selection.adcl import ADCL
 from curro.methods.selection.prioritized_replay import FadedReplay
+from curro.methods.selection.prioritized_sampling import PrioritizedSampling
 from curro.methods.selection.published_replay import PublishedReplay
 from curro.methods.selection.uniform import Uniform
 
@@ -38,11 +40,10 @@ def mine(monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "kind", "values"),
     [
-        ("uniform", Uniform, {"replacement": False}),
-        ("uniform:", Uniform, {"replacement": False}),
-        ("uniform:replacement=true", Uniform, {"replacement": True}),
-        ("uniform:true", Uniform, {"replacement": True}),
-        ({"name": "uniform", "replacement": True}, Uniform, {"replacement": True}),
+        ("uniform", Uniform, {}),
+        ("uniform:", Uniform, {}),
+        ("adcl:train_estimates=true", ADCL, {"train_estimates": True}),
+        ({"name": "pspo", "beta": 0}, PrioritizedSampling, {"beta": 0}),
         (REPLAY, FadedReplay, {"candidates": 4}),
         (REPLAY + ":candidates=4", FadedReplay, {"candidates": 4}),
         (REPLAY + ":variant=published", PublishedReplay, {"smoothing": 0.8, "initial_priority": 0.2}),
@@ -55,7 +56,7 @@ def mine(monkeypatch):
         ("mine:Backwards:skip=2,label=x:y=z", Backwards, {"skip": 2, "label": "x:y=z"}),
         ("mine:Backwards:2", Backwards, {"skip": 2}),
         ({"name": "mine:Backwards", "ratio": 2}, Backwards, {"ratio": 2}),
-        ("curro.methods.selection.uniform:Uniform:replacement=True", Uniform, {"replacement": True}),
+        ("curro.methods.selection.uniform:Uniform", Uniform, {}),
     ],
 )
 def test_a_method_is_named(spec, kind, values):
@@ -92,9 +93,9 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
         ("no.such:Thing", "selection 'no.such:Thing': there is no module 'no' in "),
         ("mine:Forwards", "selection 'mine:Forwards': the module 'mine' has no 'Forwards'"),
         ("mine:pi", "'mine:pi' cannot be built from options"),
-        ("uniform:replace=true", r"has no option 'replace' \(did you mean 'replacement'\?\)"),
-        ("uniform:replacement=yes", "replacement is true or false, not 'yes'"),
-        ("uniform:true,false", "takes 1 options, not 2"),
+        ("pspo:bata=1", r"has no option 'bata' \(did you mean 'beta'\?\)"),
+        ("adcl:train_estimates=yes", "train_estimates is true or false, not 'yes'"),
+        ("uniform:true", "takes 0 options, not 1"),
         ("uniform:=1", "'=1' in 'uniform:=1' names no option"),
         (REPLAY + ":variant=publishd", "has no variant 'publishd'; there are: default, published"),
         (REPLAY + ":smoothing=1", "variant default. has no option 'smoothing'"),

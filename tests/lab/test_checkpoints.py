@@ -7,8 +7,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer import BadParameter
 
 from curro.core.errors import ConfigError
-from curro.lab import families, family, load
-from curro.lab.model import CHECKPOINTS
+from curro.lab import CHECKPOINTS, families, family, load
 from curro.lab.sampling import pass_rates
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import sample

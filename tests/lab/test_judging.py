@@ -6,12 +6,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from benchmarks.learning import warm_models as warm
-from tests.hosts.trl.setup import trainer
 from typer.testing import CliRunner
 
 from curro.cli import make_app
-from curro.core.policy import conversation_ids
 from curro.lab import family, load
 from curro.lab.judging import JudgingFamily
 from curro.methods.prediction.metis.predictor import read_prediction
@@ -64,20 +61,6 @@ def test_judgments_are_of_training_problems_alone(judge) -> None:
     rng = random.Random(0)
     shown = {line for _ in range(300) for line in judge.judgment(rng)[0][-1]["content"].splitlines()}
     assert not shown & held_out
-
-
-def test_the_tokens_are_those_that_a_trained_policy_is_asked(judge, tmp_path) -> None:
-    _, tokenizer = load("chains_judge")
-    rng = random.Random(0)
-    made = [judge.judgment(rng) for _ in range(judge.warm.judgments)]
-    host = trainer(tmp_path, processing_class=tokenizer)
-    options = {**host.chat_template_kwargs, "chat_template": host.chat_template}
-    asked = [conversation_ids(tokenizer, messages, **options) for messages, _ in made]
-    batch = warm._judgments(judge, tokenizer, random.Random(0))
-    for i, (_, answer) in enumerate(made):
-        learnt = batch["labels"][i] != -100
-        assert batch["input_ids"][i][batch["attention_mask"][i].bool() & ~learnt].tolist() == asked[i]
-        assert tokenizer.decode(batch["input_ids"][i][learnt]) == f"{answer}<eos>"
 
 
 @pytest.mark.parametrize("shown", [0, 1, 2, 3])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from benchmarks.learning import warm_models as warm
 from tests.lab.test_families import HOSTILE
 
 from curro.core.errors import ConfigError
@@ -99,31 +97,6 @@ def test_every_letter_fails_at_its_own_rate() -> None:
         wrong = np.mean([opened(row, LOCKS.dialogue(row, rng)) == 0 for _ in range(1000)])
         assert abs(wrong - ERROR_RATES[letter]) < 0.06
     assert [ERROR_RATES[letter] for letter in UNKNOWN] == [1, 1, 1]
-
-
-def test_the_loss_of_the_warm_start_is_on_actions_alone_and_its_tokens_are_those_of_episodes() -> None:
-    _, tokenizer = load("locks")
-    rng = random.Random(0)
-    batch = warm._batch(LOCKS, tokenizer, rng)
-    rng = random.Random(0)
-    for i in range(LOCKS.warm.batch):
-        prompt, *said = LOCKS.demonstration(rng)
-        style = rng.random() / LOCKS.warm.chat_share
-        learnt = batch["labels"][i] != -100
-        assert tokenizer.decode(batch["input_ids"][i][learnt]) == "".join(f"{a}<eos>" for a in said[::2])
-        messages = [{"role": "user", "content": prompt}]
-        for turn, text in enumerate(said):
-            messages.append({"role": "user" if turn % 2 else "assistant", "content": text})
-        if style < 0.5:
-            messages.insert(0, {"role": "system", "content": warm.SYSTEM})
-        whole = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
-        if style < 1:
-            asked = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"]
-        else:
-            turns = [prompt, *[f"{a}<eos>" if i % 2 == 0 else a for i, a in enumerate(said)]]
-            parts = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in turns]
-            asked = [tokenizer.bos_token_id, *chain.from_iterable(parts)]
-        assert whole == asked
 
 
 def test_the_warm_model_has_every_letter_as_often_as_the_demonstrations() -> None:

@@ -1,6 +1,5 @@
 import pytest
-
-from curro.lab.model import build_tokenizer
+from benchmarks.learning.lab_model import build_tokenizer
 
 TOKENIZER = build_tokenizer()
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import datasets
 import torch
-
-from curro.lab.model import build_model, build_tokenizer
+from benchmarks.learning.lab_model import build_model, build_tokenizer
 
 _load_dataset = datasets.load_dataset
 PROBLEMS = 64

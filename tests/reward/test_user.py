@@ -204,6 +204,17 @@ def test_a_function_of_trls_form_is_taken(tmp_path, monkeypatch, limits):
     assert resolve_reward("forms_of_rewards:with_option:weight=3", limits=limits).score(["2"], [row]) == [3.0]
 
 
+def test_a_column_that_is_missing_and_a_class_are_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "columns_of_rewards.py").write_text(
+        "def f(completions, truth): return [1.0]\nclass R:\n    def __call__(self, text, row): return 1.0\n"
+    )
+    with pytest.raises(RewardError, match="'truth'; the row has the columns prompt, answer"):
+        resolve_reward("columns_of_rewards:f").score(["2"], [{"prompt": "?", "answer": "2"}])
+    with pytest.raises(ConfigError, match="is a class"):
+        resolve_reward("columns_of_rewards:R")
+
+
 @pytest.mark.parametrize("limits", [None, WorkerLimits()])
 @pytest.mark.parametrize("name", ["one", "answer_alone", "verls"])
 def test_a_function_that_cannot_be_called_is_said_at_once(tmp_path, monkeypatch, limits, name):

@@ -139,33 +139,3 @@ def test_a_run_that_never_has_a_reward_ends(when_short, signal, described):
         run(filler.fill(3, step=0))
     run(filler.close())
     settled(filler, curriculum)
-
-
-def test_one_reward_is_enough():
-    async def score(prompt, rollouts):
-        return [float(i > 0) if prompt == 1 else None for i in range(len(rollouts))]
-
-    filler, _, curriculum = make(
-        lambda i, n: (1.0, GOOD), score=score, max_in_flight=1, limit=2.0, when_short="finish"
-    )
-    assert [len(run(filler.fill(3, step=step))) for step in range(3)] == [1, 0, 0]
-    settled(filler, curriculum)
-
-
-def test_groups_that_fail_count_towards_the_limit():
-    filler, engine, curriculum = make(
-        lambda i, n: (1.0, "x" * n), limit=2, when_short="finish", max_in_flight=1
-    )
-    batch = run(filler.fill(2, step=0))
-    assert sum(n for _, n in engine.calls) == 4 * 3 * 4  # 4 groups, each asked for 3 times
-    assert (len(batch), batch.rewards.shape) == (0, (0, 4))
-    assert settled(filler, curriculum).failed == 4
-
-
-def test_a_prompt_that_cannot_be_had_ends_the_fill():
-    filler, _, curriculum = make(lambda i, n: (1.0, GOOD))
-    filler.prompts = ["0", "1"].__getitem__
-    with pytest.raises(IndexError):
-        run(filler.fill(3, step=0))
-    assert filler.in_flight == 0
-    assert curriculum.metrics()["in_flight"] == 0

@@ -25,9 +25,9 @@ def draw_of(prompts, first_ticket, step=0):
     )  # fmt: skip
 
 
-def fill_of(size=20, may_repeat=False, **options):
+def fill_of(size=20, **options):
     options = {"when_short": "error"} | options
-    return Fill(FillSettings(**options), size=size, may_repeat=may_repeat)
+    return Fill(FillSettings(**options), size=size)
 
 
 def drop_held(fill, curriculum):
@@ -147,7 +147,6 @@ def test_the_largest_cause_comes_first_and_says_what_to_do(lost, reason, words):
     fill = Fill(
         FillSettings(limit=1, when_short="error"),
         size=99,
-        may_repeat=False,
         advice={"filtered": "turn it off"},
     )
     fill.begin(8, 7)
@@ -225,7 +224,7 @@ METHODS = ["uniform", "prioritized-replay", "prioritized-replay:variant=publishe
 
 
 def fill_for(curriculum):
-    return fill_of(curriculum.table.size, curriculum.selection.repeats, when_short="top-up")
+    return fill_of(curriculum.table.size, when_short="top-up")
 
 
 def observe(curriculum, fill, draw, rng):
@@ -281,15 +280,6 @@ def test_published_replay_would_draw_the_same_prompts_again():
         drop_held(fill, curriculum)
         fill.take()
     assert fill.counts.repeats > 40
-
-
-def test_a_selection_that_repeats_prompts_is_left_alone():
-    curriculum = curro.Curriculum("pspo:replacement=true", 3, seed=0)
-    fill = fill_for(curriculum)
-    fill.begin(8, 0)
-    draw = select_unseen(curriculum, fill, 8, step=0)
-    assert len(set(draw.prompts.tolist())) <= 3
-    assert (fill.held, fill.untried) == ([], np.inf)
 
 
 def test_a_prompt_that_was_only_estimated_may_be_trained_on_in_the_same_batch():
@@ -412,7 +402,7 @@ def test_a_draw_that_breaks_off_gives_back_what_it_has():
 
 def test_an_estimate_that_may_be_replaced_takes_no_place_of_another_group():
     """Prompt 3 fills the batch alone; those of 1 and 2 are needed once it is drawn again."""
-    fill = Fill(FillSettings(when_short="top-up"), size=20, may_repeat=False, weigh=len)
+    fill = Fill(FillSettings(when_short="top-up"), size=20, weigh=len)
     fill.begin(6, 0)
     fill.give_out(replace(draw_of([3], 0), reasons=np.full(1, Reason.ESTIMATE, np.uint8)))
     fill.give_out(draw_of([1, 2], 1))

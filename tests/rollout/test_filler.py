@@ -259,12 +259,6 @@ def test_what_runs_out_is_named_and_what_is_admitted_is_kept(how):
     assert filler.kept == 0
 
 
-def test_short_batches_are_finished_smaller():
-    filler, _, curriculum = make(lambda i, n: (1.0, [GOOD, HARD][i % 2]), prompts=6, when_short="finish")
-    assert run(filler.fill(5, step=0)).prompts.tolist() == [0, 2, 4]
-    settled(filler, curriculum)
-
-
 def test_short_batches_are_topped_up_with_the_most_informative_of_the_rejected():
     marks = ["1000", "1100", HARD, "1110", EASY, "1100"]
     filler, _, curriculum = make(lambda i, n: (1.0 + i, marks[i]), prompts=6, when_short="top-up")
@@ -278,20 +272,6 @@ def test_short_batches_are_topped_up_with_the_most_informative_of_the_rejected()
     with pytest.raises(FillError, match="and 1 of 7 groups"):
         run(filler.fill(7, step=1))
     assert filler.kept == 1
-
-
-def test_the_best_groups_of_as_many_batches_as_the_limit_says():
-    curriculum = Curriculum(InOrder(), 20, admission="best")
-    marks = ["0000", "1000", "1111", "1100"]
-    filler, _, _ = make(
-        lambda i, n: (1.0 + i, marks[i % 4]),
-        curriculum=curriculum,
-        limit=2,
-        when_short="top-up",
-        max_in_flight=1,
-    )
-    assert sorted(run(filler.fill(2, step=0)).prompts.tolist()) == [1, 3]
-    assert settled(filler, curriculum).topped_up == 2
 
 
 def test_cancelling_a_fill_leaves_nothing_behind():
@@ -378,17 +358,6 @@ def test_tickets_that_others_settled_are_left_alone():
     run(main())
 
 
-def test_a_selection_that_repeats_needs_an_end():
-    def endless(**settings):
-        curriculum = Curriculum("pspo:replacement=true", 4, admission="band:0.4,0.6")
-        return make(lambda i, n: (1.0, HARD), curriculum=curriculum, max_in_flight=2, **settings)[0]
-
-    with pytest.raises(ConfigError, match="set max_seconds or the fill's limit"):
-        endless(limit=np.inf)
-    with pytest.raises(FillError, match="the limit of 5 batches was reached, and 0 of 2 groups"):
-        run(endless(limit=5).fill(2, step=0))
-
-
 class TwoOrSix(Allocation):
     """2 and 6 rollouts in turn."""
 
@@ -422,18 +391,6 @@ def test_groups_have_the_sizes_that_the_allocation_gave_them():
     with pytest.raises(FillError, match="all 20 prompts were tried"):
         run(failing.fill(2, step=1))
     assert len(curriculum.ledger) == 0
-
-
-def test_a_knapsack_spends_the_budget_of_every_batch():
-    curriculum = Curriculum("frontier", 40, allocation="knapsack", advantage="leave-one-out")
-    filler, _, _ = make(lambda i, n: (1.0, ("10" * n)[:n]), curriculum=curriculum, max_in_flight=4)
-
-    async def steps():
-        return [await filler.fill(4, step=step) for step in range(5)]
-
-    for batch in run(steps()):
-        assert sum(len(rollouts) for rollouts in batch.rollouts) == 4 * 4
-    assert settled(filler, curriculum).admitted == 20
 
 
 def probing(plan, **options):
@@ -491,18 +448,3 @@ def test_a_group_without_the_part_that_is_the_signal_has_failed():
     assert batch.prompts.tolist() == [1, 2]
     counts = settled(filler, curriculum)
     assert (counts.failed, counts.rejected, counts.admitted) == (1, 0, 2)
-
-
-def test_a_signal_that_stays_away_ends_the_fill():
-    async def score(prompt, completions):
-        return {"math": [None if prompt else 1.0] * 4, "form": [1.0, 0.0, 1.0, 0.0]}
-
-    curriculum = Curriculum(InOrder(), 20, signal="math")
-    filler, _, _ = make(
-        lambda i, n: (i, GOOD), curriculum=curriculum, score=score, weights={"form": 1.0}, max_failures=3
-    )
-    with pytest.raises(
-        FillError, match=r"3 groups in a row failed; .* no rollout has the part of the reward"
-    ):
-        run(filler.fill(2, step=0))
-    assert settled(filler, curriculum).failed == 3

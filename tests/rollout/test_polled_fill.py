@@ -17,7 +17,7 @@ def test_a_resumed_run_knows_the_groups_in_the_queue():
     curriculum = curro.Curriculum("uniform", 8, seed=0)
     draw = curriculum.select(4, step=3)
     curriculum.observe(draw.tickets[:2], np.eye(2))
-    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill = PolledFill(curriculum, 10.0, size=8)
     observed = dict(zip(draw.tickets[:2].tolist(), draw.prompts[:2].tolist(), strict=True))
     fill.restore(curriculum.state_dict()["ledger"], observed)
     fill.begin(4, 4, draw.tickets.tolist())
@@ -31,7 +31,7 @@ def test_a_resumed_run_knows_the_groups_in_the_queue():
 def test_a_group_without_any_reward_has_failed_and_was_not_rejected():
     """No gate has seen it, so that the advice to widen the gate, which follows rejections, would be wrong."""
     curriculum = curro.Curriculum("uniform", 8, admission="signal", seed=0)
-    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill = PolledFill(curriculum, 10.0, size=8)
     fill.begin(3, 0, [])
     draw = fill.draw(3, step=0)
     rewards_PG = np.array([[1.0, 0.0], [np.nan, np.nan], [1.0, 1.0]])
@@ -46,7 +46,7 @@ def test_a_group_without_any_reward_has_failed_and_was_not_rejected():
 def test_a_run_without_any_reward_ends_after_a_batch(signal):
     """In a batch of 2 groups. The part of the reward that is the signal may be missing alone."""
     curriculum = curro.Curriculum("uniform", 8, signal=signal, seed=0)
-    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill = PolledFill(curriculum, 10.0, size=8)
     fill.begin(2, 0, [])
 
     def end(reward):
@@ -64,7 +64,7 @@ def test_a_run_without_any_reward_ends_after_a_batch(signal):
     parts = "," if signal is None else r" \(acc\),"
     with pytest.raises(RewardError, match=f"none of the first 2 groups has {described}{parts}"):
         end(False)
-    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill = PolledFill(curriculum, 10.0, size=8)
     fill.begin(2, 0, [])
     for reward in (False, True, False, False, False):
         end(reward)  # one reward is enough
@@ -74,7 +74,7 @@ def test_a_run_without_any_reward_ends_after_a_batch(signal):
 def test_a_resumed_run_that_has_had_rewards_does_not_end():
     curriculum = curro.Curriculum("uniform", 8, seed=0)
     curriculum.observe(curriculum.select(1, step=0).tickets, [[1.0, 0.0]])
-    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill = PolledFill(curriculum, 10.0, size=8)
     fill.restore(curriculum.state_dict()["ledger"], {})
     fill.begin(1, 1, [])
     feedback = Feedback.read(fill.draw(1, step=1).tickets, [[np.nan, np.nan]])
@@ -84,7 +84,7 @@ def test_a_resumed_run_that_has_had_rewards_does_not_end():
 
 def test_no_run_ends_before_its_first_batch_has_begun():
     curriculum = curro.Curriculum("uniform", 8, seed=0)
-    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill = PolledFill(curriculum, 10.0, size=8)
     missing = np.full((1, 2), np.nan)
     for begins in (False, False, True):
         if begins:
@@ -99,11 +99,11 @@ def test_no_run_ends_before_its_first_batch_has_begun():
 def test_the_marks_of_estimates_outlive_a_checkpoint():
     """A prompt whose estimate was rejected may come once more for the same batch; unmarked it may not."""
     curriculum = curro.Curriculum("adcl:chunks=1", 2, seed=0)
-    fill = PolledFill(curriculum, 10.0, size=2, may_repeat=False)
+    fill = PolledFill(curriculum, 10.0, size=2)
     fill.begin(2, 0, [])
     draw = fill.draw(2, step=0)
     assert fill.estimates == draw.tickets.tolist()
-    resumed = PolledFill(curriculum, 10.0, size=2, may_repeat=False)
+    resumed = PolledFill(curriculum, 10.0, size=2)
     resumed.restore(curriculum.state_dict()["ledger"], {}, fill.estimates)
     assert resumed.estimates == fill.estimates
     resumed.begin(2, 1, [])

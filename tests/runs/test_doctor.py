@@ -190,6 +190,19 @@ def test_what_is_no_log_is_refused(tmp_path, name, content):
         read_log(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("", r"log\.jsonl is empty$"),
+        ('{"question": "1+1?", "answer": "2"}', r"log\.jsonl has neither .*with --reward$"),
+    ],
+)
+def test_a_data_set_and_an_empty_file_are_called_so(tmp_path, content, named):
+    (tmp_path / "log.jsonl").write_text(content)
+    with pytest.raises(ConfigError, match=named):
+        read_log(tmp_path / "log.jsonl")
+
+
 @pytest.mark.parametrize("path", ["nowhere.jsonl", "."])
 def test_what_is_not_there_is_refused(tmp_path, path):
     with pytest.raises((ConfigError, OSError)):

@@ -118,16 +118,6 @@ def test_a_step_is_a_whole_number(tmp_path, file, step):
         assert said == f"curro: line 2 of run/{file} is damaged: its step is {shown}, not a whole number"
 
 
-@pytest.mark.parametrize("step", ["x", None, [1]])
-def test_a_run_whose_last_step_is_no_number_is_not_resumed(tmp_path, step):
-    folder = run(tmp_path / "run")
-    folder.append_metrics({"step": step, "rollouts": 8})
-    with pytest.raises(RunError, match=r"the last line of .*metrics\.jsonl is damaged: its step is"):
-        folder.has_progress()
-    with pytest.raises(RunError, match=r"line 2 of .*metrics\.jsonl is damaged: its step is"):
-        folder.truncate_after(1)
-
-
 METRICS = {"rollouts": 8, "reward": 0.5, "eval/pass@1": 0.25, "eval/pass@4": 0.5, "table/unseen": 1}
 SHARES = dict.fromkeys([f"signal/uniform_share{end}" for end in ("", "_low", "_high")], 0.5)
 
@@ -162,13 +152,6 @@ def test_metrics_of_many_names_are_damage(tmp_path):
         read_history(folder)
 
 
-def test_metrics_of_a_thousand_sources_are_read(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", {})
-    for step in range(100):
-        folder.append_metrics({"step": step} | {f"source-{n}/signal_share": 0.5 for n in range(1000)})
-    assert len(read_history(folder).metrics) == 1001
-
-
 @pytest.mark.parametrize(
     "rollouts", [5, None, "x", [5], *([{"reward": reward}] for reward in ("x", [1], 1e308, 10**400))]
 )
@@ -197,15 +180,6 @@ def test_a_reward_range_of_another_type_is_one_error_of_curro_s(tmp_path, bounds
     run(tmp_path / "run", config={"curriculum": {"selection": "uniform", "reward_range": bounds}})
     with pytest.raises(RunError, match=r"config\.json is damaged: reward_range is"):
         read_history(tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    "settings", [5, [1], dict.fromkeys(("prompts_per_step", "eval_prompts", "rollouts_per_prompt"), "x")]
-)
-def test_a_page_takes_settings_of_another_type_for_none(tmp_path, settings):
-    folder = run(tmp_path / "run", 5 * [GROUP], config={"settings": settings})
-    write_report(folder, tmp_path / "report.html")
-    run_command("inspect", "run", folder=tmp_path)
 
 
 def test_two_groups_that_are_far_apart_take_no_memory_for_the_steps_between_them(tmp_path):
@@ -251,11 +225,6 @@ def test_a_checkpoint_whose_entries_share_bytes_is_refused(tmp_path):
         load_state(tmp_path / "bomb.npz")
 
 
-def test_the_lines_of_a_run_are_json(tmp_path):
-    folder = run(tmp_path / "run", [GROUP | {"mean": np.float64(0.5)}])
-    assert json.loads((folder.path / "groups.jsonl").read_text()) == GROUP
-
-
 @pytest.mark.parametrize(
     "name", ["checkpoints", "model", ".model.part", "checkpoints/checkpoint-5/model.safetensors"]
 )
@@ -273,33 +242,6 @@ def test_a_run_with_links_inside_is_not_resumed(tmp_path, treasure, name, kind):
 def test_a_run_that_a_link_leads_to_is_one(tmp_path):
     (tmp_path / "link").symlink_to(run(tmp_path / "run").path)
     refuse_links(tmp_path / "link")
-
-
-def tables():
-    """Small files that stand for far more."""
-    half, text = pa.array([0.5] * 10_000), "x" * 10_000
-    yield "rows", pa.table({"reward_mean": half}), {"compression": "snappy"}
-    yield "packed", pa.table({"key": pa.array(map(str, range(100)))}), {"compression": "zstd"}
-    texts = pa.table({"key": [text] * 3000, "prompt": range(3000)})
-    yield "texts", texts, {"compression": "snappy"}
-    large = texts.cast(pa.schema([("key", pa.large_string()), ("prompt", pa.int64())]))
-    yield "large texts", large, {"compression": "snappy"}
-    starts = {
-        "use_dictionary": False,
-        "column_encoding": {"key": "DELTA_BYTE_ARRAY"},
-        "compression": "snappy",
-    }
-    yield "texts by their starts", pa.table({"key": [*map(str, range(100))]}), starts
-
-
-@pytest.mark.parametrize(("table", "options"), [case[1:] for case in tables()], ids=[c[0] for c in tables()])
-def test_a_table_that_unpacks_to_far_more_is_not_read(tmp_path, table, options):
-    folder = run(tmp_path / "run")
-    pq.write_table(table, folder.path / "table.parquet", **options)
-    with pytest.raises(
-        RunError, match=r"table\.parquet is damaged: (it is packed more|the texts of 'key' are)"
-    ):
-        folder.table()
 
 
 @pytest.mark.parametrize(
@@ -335,17 +277,6 @@ def test_the_names_of_a_table_s_columns_move_no_cursor(tmp_path):
     pq.write_table(pa.table({"\x1b[2Jvisits\u202e": [1.0]}), folder.path / "table.parquet")
     said = run_command("inspect", "run", folder=tmp_path)
     assert "\\x1b[2Jvisits\\u202e" in said
-
-
-@pytest.mark.parametrize(
-    "value", [b"x" * 10_000, [7] * 10_000, ["x" * 10_000]], ids=["binary", "list", "list of texts"]
-)
-def test_a_column_of_another_type_is_refused_before_it_is_read(tmp_path, value, monkeypatch):
-    folder = run(tmp_path / "run")
-    pq.write_table(pa.table({"key": [value] * 300}), folder.path / "table.parquet", compression="snappy")
-    monkeypatch.delattr(pq.ParquetFile, "read")
-    with pytest.raises(RunError, match=r"its column 'key' is of .*, neither of numbers nor of texts"):
-        folder.table()
 
 
 @pytest.mark.parametrize(

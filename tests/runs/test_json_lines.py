@@ -3,11 +3,10 @@
 import json
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from curro.core.errors import CurroError, RunError
-from curro.runs.estimate_folder import COLUMNS, EstimateError, EstimateFolder
+from curro.runs.estimate_folder import COLUMNS, EstimateFolder
 from curro.runs.json_lines import append_rows, read_columns, read_rows
 
 TYPES = {"step": pa.int64(), "mean": pa.float64()}
@@ -62,27 +61,3 @@ def test_a_damaged_estimate_is_one_error(tmp_path, file, content):
     (folder.path / file).write_text(content)
     with pytest.raises(CurroError, match=f"{file} .*|holds no estimate"):
         _ = folder.settings, folder.groups(), folder.table()
-
-
-ESTIMATED = {"prompt": 0, "key": "k", "rollouts": 4, "scored": 4, "correct": 2, "truncated": 0}
-
-
-@pytest.mark.parametrize("changed", [{"mean": "x"}, {"key": 5}, {"correct": 10**30}, {"variance": [1]}])
-def test_an_estimate_whose_lines_are_of_another_type_is_refused(tmp_path, changed):
-    folder = EstimateFolder.begin(tmp_path / "estimate", {"data": "x"})
-    folder.append(ESTIMATED | {"mean": 0.5, "variance": 0.25})
-    assert folder.write_table().num_rows == 1
-    folder.append(ESTIMATED | {"mean": 0.5, "variance": 0.25} | changed)
-    with pytest.raises(EstimateError, match=r"groups\.jsonl is damaged"):
-        folder.write_table()
-
-
-@pytest.mark.parametrize(
-    "columns", [{"mean": [0.5]}, {"variance": [0.1]}, {"mean": ["x"], "variance": [0.1]}]
-)
-def test_an_estimate_whose_table_is_of_another_type_is_refused(tmp_path, columns):
-    folder = EstimateFolder.begin(tmp_path / "estimate", {"data": "x"})
-    rest = {name: [value] for name, value in ESTIMATED.items()}
-    pq.write_table(pa.table(rest | columns), folder.path / "pass_rates.parquet")
-    with pytest.raises(EstimateError, match=r"pass_rates\.parquet is damaged"):
-        folder.pass_rates()

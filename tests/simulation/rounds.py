@@ -58,8 +58,7 @@ class Process:
     ) -> None:
         self.curriculum, self.reward, self.breaks = curriculum, reward, breaks
         self.wire: deque[list[Any]] = deque() if wire is None else wire
-        size, repeats = curriculum.table.size, curriculum.selection.repeats
-        self.fill: Fill[Any] = Fill(settings, size=size, may_repeat=repeats, weigh=len)
+        self.fill: Fill[Any] = Fill(settings, size=curriculum.table.size, weigh=len)
         self.main_process = MainProcess(
             SimpleNamespace(num_processes=processes, is_main_process=wire is None)  # type: ignore[arg-type]
         )

@@ -185,9 +185,7 @@ class Verl:
         actor.curriculum = self.curriculum
         actor.writer = curro.runs.writer.RunWriter.of_host(world.disk.folder / "run", self.curriculum)
         self.client = owner.CurriculumClient(Actor(world, actor))
-        self.fill = PolledFill(
-            self.client, self.limit, size=world.size, may_repeat=self.curriculum.selection.repeats
-        )
+        self.fill = PolledFill(self.client, self.limit, size=world.size)
         kind = replay.ReportingReplayBuffer if self.mode == "sync" else replay.ReportingReplayBufferAsync
         self.buffer = kind(self.mode, self.refills, self.threshold)
         self.buffer.owner, self.buffer.fill, self.buffer.group_size = self.client, self.fill, GROUP

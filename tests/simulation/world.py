@@ -28,7 +28,7 @@ from curro.core.errors import CheckpointError
 from curro.rollout.fill import Fill
 
 SELECTIONS = (
-    "uniform", "uniform:replacement=true", "least-visited", "prioritized-replay", "pspo", "adcl:chunks=2",
+    "uniform", "least-visited", "prioritized-replay", "pspo", "adcl:chunks=2",
     "frontier", "posterior", "sec:categories=2",
 )  # fmt: skip
 GATES = ("everything", "band:0,1", "band:0.4,0.6")
@@ -399,9 +399,8 @@ def check_fill(fill: Fill[Any], curriculum: Curriculum, *, shared: bool = False)
         assert ledger.observed == counts.admitted + counts.rejected
     waiting = fill.in_flight.keys() | fill.admitted.keys()
     assert waiting <= fill.prompts_given_out.keys()
-    if not fill.may_repeat:  # a group that only estimated a difficulty may come again once it has ended
-        prompts = [fill.prompts_given_out[ticket] for ticket in waiting]
-        assert len(set(prompts)) == len(prompts), "a prompt came twice into a batch"
+    prompts = [fill.prompts_given_out[ticket] for ticket in waiting]
+    assert len(set(prompts)) == len(prompts), "a prompt came twice into a batch"
 
 
 class Trainer:

@@ -37,12 +37,11 @@ from trinity.buffer.selector.selector import BaseSelector
 from trinity.common.constants import SELECTOR_METRIC
 
 from curro.core import checkpoint, registry
-from curro.core.bases import refuse_left_out, refuse_weights
+from curro.core.bases import refuse
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, RewardError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import DatasetRows
-from curro.core.policy import refuse_policy
 
 
 class CurriculumSelector(BaseSelector):
@@ -80,14 +79,9 @@ class CurriculumSelector(BaseSelector):
             )
         self.curriculum = Curriculum.from_config(settings, rows)
         selection = self.curriculum.selection
-        refuse_policy(selection.policy_use, "Trinity")
-        refuse_weights(selection.has_weights, "Trinity")
-        refuse_left_out(selection, "Trinity")
-        if selection.repeats:
-            raise ConfigError(
-                "Trinity tells groups apart by their rows, and this selection may draw a row that is in "
-                "flight: choose one without replacement"
-            )
+        refuse(selection.policy_use, "policy", "Trinity")
+        refuse(selection.has_weights, "weights", "Trinity")
+        refuse(selection.leaves_out != "nothing", "leaving out", "Trinity")
         self.reads = 0
         self._unreported: deque[dict[int, int]] = deque()  # of each read its tickets, by row
         self._largest_read, self._missing_rewards = 0, MissingRewards()

@@ -26,7 +26,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 
 from curro.contrib.serve import ServedCurriculum
 from curro.contrib.serve.client import ServiceError, error_of
-from curro.core.bases import refuse_top_up, refuse_weights
+from curro.core.bases import refuse
 from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import DatasetRows
@@ -155,8 +155,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         if type(self.rollout_worker) is not AsyncRolloutWorker:
             other = type(self.rollout_worker).__name__
             raise ConfigError(f"a curriculum needs TRL's own rollout worker, not {other}")
-        refuse_top_up(about["needs_top_up"], "asynchronous GRPO")
-        refuse_weights(about["has_weights"], "asynchronous GRPO")
+        refuse(about["needs_top_up"], "top-up", "asynchronous GRPO")
+        refuse(about["has_weights"], "weights", "asynchronous GRPO")
         if about["curriculum"]["allocation"] is not None:
             raise ConfigError("an allocation needs groups of several sizes, which asynchronous GRPO has not")
 

@@ -37,7 +37,7 @@ class Choice:
     """What a method chose.
 
     Attributes:
-        prompts: int64 (P,), distinct, unless the selection repeats prompts.
+        prompts: int64 (P,), distinct.
         reasons: uint8 (P,), values of `Reason`.
         probabilities: float64 (P,), of drawing this prompt next when it was drawn; NaN where the
             choice was not a random draw (the top of a heap) or its probability has no formula.
@@ -154,8 +154,6 @@ class Selection(Chooser):
     after `select` returns, and frees them before it calls `observe` or `release`.
 
     Attributes:
-        repeats: whether prompts in flight may be chosen again, and one twice in a call. False: the port
-            asks for no more prompts than are free, and outcomes have distinct prompts.
         has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
             the method.
         leaves_out: what becomes of groups that `without_update` names. "nothing": it names none; "credit":
@@ -165,7 +163,6 @@ class Selection(Chooser):
             shares of sources (`SourceMixture`) have no place in it.
     """
 
-    repeats = False
     has_weights = False
     leaves_out: Literal["nothing", "credit", "groups"] = "nothing"
     orders_everything = False
@@ -231,31 +228,30 @@ def sequential_weights(chance_P: np.ndarray, free: int) -> np.ndarray:
     return (1 / chance_P + np.arange(len(chance_P))[::-1]) / free
 
 
-def refuse_weights(has_weights: bool, host: str, remedy: str = "") -> None:
-    """For a host that trains on advantages of its own: called with the selection's `has_weights`.
+LACKS = {
+    "policy": "this selection asks the policy, and {} does not lend it: choose another one, or train with "
+    "TRL or verl",
+    "weights": "this selection has importance weights, and {} multiplies its own advantages by none: set "
+    "pspo:beta=0, which has none",
+    "leaving out": "this selection wants no update by some groups whose rewards differ, and {} trains on "
+    "every group: set prioritized-replay's tolerance=0 or adcl's train_estimates=true, or train with TRL, "
+    "verl or slime",
+    "top-up": "this admission admits no group by itself, and {} trains on admitted groups alone: choose "
+    "`variance` or `signal`, or train with TRL, whose fill tops its batches up",
+    "looking first": "this allocation looks at the first rewards of a batch, and {} does not ask it again: "
+    "leave it out, choose knapsack, or train with TRL or the filler",
+}
+"""What a host may lack that a method needs, and what a user can do."""
+
+
+def refuse(is_needed: object, lack: str, host: str, remedy: str = "") -> None:
+    """Refuse a method that needs what a host lacks, one of `LACKS`.
 
     Args:
         remedy: what else a user can do, after a comma.
     """
-    if has_weights:
-        raise ConfigError(
-            f"this selection has importance weights, and {host} multiplies its own advantages by none: set "
-            f"pspo:beta=0, which has none{remedy}"
-        )
-
-
-def refuse_left_out(selection: Selection, host: str, *, but: str = "nothing") -> None:
-    """Refuse a selection that leaves groups out of the update, for a host that cannot.
-
-    Args:
-        but: what the host can leave out (`Selection.leaves_out`).
-    """
-    if selection.leaves_out not in ("nothing", but):
-        raise ConfigError(
-            f"this selection wants no update by some groups whose rewards differ, and {host} trains on every "
-            "group: set prioritized-replay's tolerance=0 or adcl's train_estimates=true, or train with TRL, "
-            "verl or slime"
-        )
+    if is_needed:
+        raise ConfigError(LACKS[lack].format(host) + remedy)
 
 
 def checked_choice(choice: Any, n: int, selection: Selection) -> Choice:
@@ -340,15 +336,6 @@ class Gate(Part):
         reject those in which no rollout has that part.
         """
         raise NotImplementedError
-
-
-def refuse_top_up(needs_top_up: bool, host: str) -> None:
-    """For a host that trains on admitted groups alone: called with the gate's `needs_top_up`."""
-    if needs_top_up:
-        raise ConfigError(
-            f"this admission admits no group by itself, and {host} trains on admitted groups alone: choose "
-            "`variance` or `signal`, or train with TRL, whose fill tops its batches up"
-        )
 
 
 class Everything(Gate):
@@ -454,12 +441,3 @@ def checked_division(
             f"to {'' if spends_all else 'at most '}{budget} were asked for"
         )
     return numbers_P.astype(np.int64)
-
-
-def refuse_looking_first(rule: Allocation, host: str) -> None:
-    """Refuse a rule that looks at first rewards, for a host that does not ask it (`Curriculum.more`)."""
-    if rule.looks_first:
-        raise ConfigError(
-            f"this allocation looks at the first rewards of a batch, and {host} does not ask it again: leave "
-            "it out, choose knapsack, or train with TRL or the filler"
-        )

@@ -26,6 +26,8 @@ SETTINGS = (*BASES, "reward_range", "signal", "source_weights", "seed")
 
 def check_names(config: Mapping[str, Any]) -> None:
     """Refuse settings of a curriculum that have a name which no curriculum knows, or no selection."""
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"the curriculum's configuration is settings by their names, not {config!r:.80}")
     for name in config:
         if name not in SETTINGS:
             raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(SETTINGS)}")

@@ -252,8 +252,7 @@ class Curriculum:
         """How many prompts are not in flight, without sources of weight 0."""
         if self.mixture is not None:
             return int(self.mixture.free(self.ledger.prompts).sum())
-        open_prompts = np.unique(self.ledger.prompts) if self.selection.repeats else self.ledger.prompts
-        return self.table.size - len(open_prompts)
+        return self.table.size - len(self.ledger)
 
     @locked
     def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
@@ -274,7 +273,7 @@ class Curriculum:
                 n free prompts, no budget for the curriculum's allocation, or one that it cannot spend.
         """
         n, step, rollouts = self._read_request(n, step, rollouts)
-        if not self.selection.repeats and n > self.free:
+        if n > self.free:
             raise ExhaustedError(
                 f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
                 f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
@@ -287,9 +286,7 @@ class Curriculum:
         uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
         offsets_P = self.selection.prediction_offsets(choice)
         choice, rollouts_P = self._divide(choice, step, rollouts)
-        tickets = self.ledger.open(
-            choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
-        )
+        tickets = self.ledger.open(choice.prompts, step, choice.weights, rollouts_P)
         if self.mixture is not None:
             self.mixture.count(choice.prompts)
         if len(tickets) == n:
@@ -576,7 +573,7 @@ class Curriculum:
         step = state["step"]
         check_state(0 <= step <= LAST_STEP, "step", "is no training step")
         self.table.load_state_dict(state["table"])
-        self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
+        self.ledger.load_state_dict(state["ledger"])
         check_state(self.table["last_step"].max() <= step, "table/last_step", "is after the last step")
         check_state(self.ledger.steps.max(initial=0) <= step, "ledger/steps", "is after the last step")
         is_count = 0 <= state["admitted"] <= self.ledger.observed

@@ -49,7 +49,7 @@ class Groups:
     """P groups of G rollouts.
 
     Attributes:
-        prompts: int64 (P,); distinct, unless the selection repeats prompts.
+        prompts: int64 (P,), distinct.
         steps: int64 (P,), the training step at which each was selected.
         rewards: float64 (P, G), what is trained on; 0 where a rollout was not scored.
         scored: bool (P, G), which rollouts have a reward.
@@ -181,6 +181,8 @@ class Feedback:
             RewardError: rewards that are not numbers, or groups of several lengths; a part of another shape.
         """
         rewards_PG, parts = _numbers(rewards), {}
+        if named is not None and not isinstance(named, Mapping):
+            raise RewardError(f"`named` is the parts of the rewards by their names, not {named!r:.80}")
         for name, part in (named or {}).items():
             try:
                 parts[name] = np.array(part, np.float64)

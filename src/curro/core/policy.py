@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from curro.core.errors import ConfigError
-
 
 class PolicyUse(Flag):
     """What a method does with the policy; false if it does nothing with it.
@@ -111,15 +109,6 @@ def conversation_ids(tokenizer: Any, messages: Sequence[dict[str, str]], **optio
             list(messages), add_generation_prompt=True, tokenize=True, return_dict=True, **options
         )["input_ids"]
     return tokenizer("\n\n".join(message["content"] for message in messages) + "\n\n")["input_ids"]
-
-
-def refuse_policy(use: PolicyUse, host: str) -> None:
-    """Refuse a method that asks the policy, for a host without one to lend."""
-    if use:
-        raise ConfigError(
-            f"this selection asks the policy, and {host} does not lend it: choose another one, or train with "
-            "TRL or verl"
-        )
 
 
 def tokens_divisor(aggregation: str, *, tokens: float, rollouts: int, norm: float) -> float:

@@ -197,7 +197,7 @@ class PromptTable:
 
     def visit(self, prompts: np.ndarray, steps: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
         """Note one more visit of each of P prompts: its step, and its group's mean reward and variance."""
-        np.add.at(self.columns["visits"], prompts, 1)
+        self.columns["visits"][prompts] += 1
         for name, values_P in (("last_step", steps), ("reward_mean", mean), ("reward_variance", variance)):
             self.columns[name][prompts] = values_P
 

@@ -50,10 +50,10 @@ class SourceMixture:
     def __init__(
         self, table: PromptTable, selection: Selection, name: str, weights: Mapping[str, float]
     ) -> None:
-        if selection.orders_everything or selection.repeats:
-            reason = "may draw a prompt that is in flight" if selection.repeats else "has an order of its own"
+        if selection.orders_everything:
             raise ConfigError(
-                f"{name} {reason}, so that it cannot draw by shares of sources: leave source_weights out"
+                f"{name} has an order of its own, so that it cannot draw by shares of sources: leave "
+                "source_weights out"
             )
         if table.source_column is None:
             raise ConfigError(
@@ -75,7 +75,7 @@ class SourceMixture:
 
     def free(self, prompts_in_flight: np.ndarray) -> np.ndarray:
         """How many prompts of each source are free, int64 (S,); none of sources of weight 0."""
-        busy_S = np.bincount(self.source_N[np.unique(prompts_in_flight)], minlength=len(self.names))
+        busy_S = np.bincount(self.source_N[prompts_in_flight], minlength=len(self.names))
         return np.where(self.share_S > 0, self.size_S - busy_S, 0)
 
     def _divide(self, n: int, free_S: np.ndarray) -> np.ndarray:

@@ -45,19 +45,17 @@ class TicketLedger:
         step: int,
         weights: np.ndarray,
         rollouts: np.ndarray | int = 0,
-        *,
-        repeats: bool,
     ) -> np.ndarray:
         """Give out a ticket for each prompt, drawn with these importance weights; returns the tickets.
 
         `rollouts` is how many each prompt gets, 0 where the host decides.
 
         Raises:
-            ConfigError: a number that is not a prompt's; unless prompts may repeat, one twice or in flight.
+            ConfigError: a number that is not a prompt's, or one twice or in flight.
         """
         in_flight = self.table["in_flight"]
         is_wrong_P = (prompts < 0) | (prompts >= self.table.size)
-        if not (repeats or is_wrong_P.any()):
+        if not is_wrong_P.any():
             _, first = np.unique(prompts, return_index=True)
             is_wrong_P = in_flight[prompts]
             is_wrong_P[np.delete(np.arange(len(prompts)), first)] = True
@@ -70,8 +68,7 @@ class TicketLedger:
             elif not 0 <= number < self.table.size:
                 what = f"{number}, which is no prompt of {known}"
             raise ConfigError(
-                f"the selection chose {what}: choose distinct prompts of {known} that are not in flight; a "
-                "selection whose attribute `repeats` is True may choose one again"
+                f"the selection chose {what}: choose distinct prompts of {known} that are not in flight"
             )
         in_flight[prompts] = True
         before, after = len(self), len(self) + len(prompts)
@@ -120,8 +117,6 @@ class TicketLedger:
         else:
             left = np.delete(np.arange(len(self)), rows)
             self._keep(self._rows[:, left], self.weights[left])
-            # where prompts repeat, one may have another ticket
-            in_flight[self.prompts] = True
         if observed:
             self.observed += len(rows)
         else:
@@ -141,7 +136,7 @@ class TicketLedger:
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}
 
-    def load_state_dict(self, state: Mapping[str, Any], *, repeats: bool) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`, whose prompts in flight must be the table's, restored before.
 
         Raises:
@@ -160,7 +155,7 @@ class TicketLedger:
         check_state(is_given_out, "ledger/tickets", "were not given out so")
         check_state((steps >= 0).all() and (rollouts >= 0).all(), "ledger", "has numbers below 0")
         check_prompt_numbers(prompts, self.table.size, "ledger/prompts")
-        check_state(repeats or len(np.unique(prompts)) == len(prompts), "ledger/prompts", "stand twice")
+        check_state(len(np.unique(prompts)) == len(prompts), "ledger/prompts", "stand twice")
         in_flight = np.zeros(self.table.size, np.bool_)
         in_flight[prompts] = True
         same = np.array_equal(in_flight, self.table["in_flight"])

@@ -7,7 +7,7 @@ import builtins
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -119,6 +119,8 @@ def _either(test: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _read(tests: Any, setup: str, tested: str) -> Tests:
+    if not isinstance(tests, Iterable):
+        raise TypeError(f"tests are a list, a dict or a text of Python, not {tests!r:.60}")
     for name in ("test_cases", "assert_case", "tests", "functional"):
         if isinstance(tests, dict) and name in tests:
             return _read(_from_json(tests[name]), setup, str(tests.get("fn_name") or tested))

@@ -26,6 +26,8 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
         ConfigError: no such function, or one that cannot be called in either way.
     """
     function = load_callable(spec, "reward")
+    if inspect.isclass(function):
+        raise ConfigError(f"reward {spec!r} is a class: name a function, or an object of the class")
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # a function of C says nothing
@@ -54,7 +56,8 @@ class AsRows:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        parameters = inspect.signature(function).parameters
+        self.signature = inspect.signature(function)
+        parameters = self.signature.parameters
         takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
         self.names = None if takes_any else set(parameters)
 
@@ -65,5 +68,9 @@ class AsRows:
         columns = {"prompts": [row.get("prompt")], "completions": completions, **columns}
         if self.names is not None:
             columns = {name: value for name, value in columns.items() if name in self.names}
+        try:
+            self.signature.bind(**columns, **options)
+        except TypeError as error:
+            raise TypeError(f"{error}; the row has the columns {', '.join(row)}") from None
         scores = self.function(**columns, **options)
         return scores[0]

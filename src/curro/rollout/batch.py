@@ -18,7 +18,7 @@ class Batch:
     """P groups of up to G rollouts to train on. Their tickets are settled.
 
     Attributes:
-        prompts: int64 (P,), distinct, unless the selection repeats prompts.
+        prompts: int64 (P,), distinct.
         tickets: int64 (P,).
         steps: int64 (P,), the training step that each group was selected for: step - steps is its age.
         rollouts: P tuples of rollouts, as many as each group has.

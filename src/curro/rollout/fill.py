@@ -6,7 +6,6 @@ The state machine does no I/O. Three drivers feed it: `curro.rollout.filler` fro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -140,13 +139,12 @@ class Fill(Generic[GroupT]):
     3. It calls `take`, which returns the groups of the batch, and drops the tickets that `release` returns.
 
     The driver settles the tickets with the curriculum; this class only counts them. No prompt is given out
-    twice for one batch, unless the selection repeats prompts; a prompt whose group only estimated its
-    difficulty, and was rejected for that, may be given out once more, to be trained on.
+    twice for one batch; only a prompt whose group estimated its difficulty, and was rejected for that, may be
+    given out once more, to be trained on.
 
     Args:
         settings: when to give up, and what to do then.
         size: the number of prompts of the data set.
-        may_repeat: whether the selection repeats prompts (`Selection.repeats`).
         weigh: what a group counts for in the size of a batch. By default a group counts for 1, and sizes are
             numbers of groups; where it counts for its rows, sizes and the limit are numbers of rows.
         unit: what sizes are numbers of, for messages.
@@ -171,13 +169,12 @@ class Fill(Generic[GroupT]):
         settings: FillSettings,
         *,
         size: int,
-        may_repeat: bool,
         weigh: Callable[[GroupT], int] = lambda group: 1,
         unit: str = "groups",
         counts: FillCounts | None = None,
         advice: Mapping[str, str] | None = None,
     ) -> None:
-        self.settings, self.size, self.may_repeat = settings, size, may_repeat
+        self.settings, self.size = settings, size
         self.weigh, self.unit = weigh, unit
         self.counts = FillCounts() if counts is None else counts
         self.advice = dict(advice or {})
@@ -235,9 +232,9 @@ class Fill(Generic[GroupT]):
         return max(0, self.n - self._have)
 
     @property
-    def untried(self) -> float:
-        """How many prompts the batch has not had; infinite where prompts may repeat."""
-        return math.inf if self.may_repeat else self.size - len(self._unique_prompts)
+    def untried(self) -> int:
+        """How many prompts the batch has not had."""
+        return self.size - len(self._unique_prompts)
 
     @property
     def batch_counts(self) -> FillCounts:
@@ -294,8 +291,6 @@ class Fill(Generic[GroupT]):
 
     def has_had(self, prompts: Iterable[int]) -> np.ndarray:
         """Whether each prompt was already given out for this batch; bool (P,)."""
-        if self.may_repeat:
-            return np.zeros(len(list(prompts)), np.bool_)
         return np.array([int(prompt) in self._unique_prompts for prompt in prompts], np.bool_)
 
     def keep_open(self, tickets: Iterable[int]) -> None:
@@ -460,7 +455,7 @@ def select_unseen(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: i
         fill.exhausted = True
         raise ExhaustedError(
             f"{n} prompts were asked for that the batch of step {step + 1} has not had, and it has had all "
-            f"but {fill.untried:g} of {fill.size}: take smaller batches or more data"
+            f"but {fill.untried} of {fill.size}: take smaller batches or more data"
         )
     parts: list[Draw] = []
     missing, budget = n, rollouts

@@ -106,8 +106,7 @@ class Filler:
     "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 and appendix B: up to C_max groups
     are generated at a time. A group that ends is scored, observed by the curriculum and replaced by the next
     prompt; once N groups are admitted, the rest are cancelled. A prompt is generated at most once for a
-    batch, unless the selection repeats prompts. Which prompts are drawn depends on the order in which groups
-    end, and on no clock.
+    batch. Which prompts are drawn depends on the order in which groups end, and on no clock.
 
     The filler settles every ticket that it draws. The caller closes the engine.
 
@@ -163,24 +162,16 @@ class Filler:
         _check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
         if least_rollouts is not None and least_rollouts > rollouts_per_prompt:
             raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
-        repeats = curriculum.selection.repeats
         if curriculum.allocation.looks_first and curriculum.allocation.first > rollouts_per_prompt:
             raise ConfigError(
                 f"the allocation gives each prompt {curriculum.allocation.first} rollouts at first, more "
                 f"than rollouts_per_prompt, {rollouts_per_prompt}"
             )
-        if repeats and math.isinf(fill.limit) and math.isinf(max_seconds):
-            raise ConfigError(
-                "a selection that repeats prompts never runs out of them: set max_seconds or the fill's "
-                "limit, or a fill whose groups are all rejected would not end"
-            )
         self.curriculum, self.prompts = curriculum, prompts
         self.rollouts_per_prompt, self.max_in_flight = rollouts_per_prompt, max_in_flight
         self.max_staleness, self.max_seconds = max_staleness, max_seconds
         self.counts = Counts()
-        self._fill: Fill[Group] = Fill(
-            fill, size=curriculum.table.size, may_repeat=repeats, counts=self.counts
-        )
+        self._fill: Fill[Group] = Fill(fill, size=curriculum.table.size, counts=self.counts)
         self._scorer = Scorer(score, executor=executor, timeout=score_timeout)
         self._tasks = GroupTasks(
             engine, self._scorer, weights, self.counts,

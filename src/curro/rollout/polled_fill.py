@@ -23,7 +23,6 @@ class PolledFill:
         port: the curriculum, which draws prompts and drops tickets.
         limit: how many groups may end for a batch, in batches.
         size: the number of prompts.
-        may_repeat: whether the selection repeats prompts.
         advice: as `Fill` takes it.
 
     Attributes:
@@ -36,13 +35,12 @@ class PolledFill:
         limit: float,
         *,
         size: int,
-        may_repeat: bool,
         advice: Mapping[str, str] | None = None,
     ) -> None:
         self.port = port
         self.has_reward, self._missing_rewards = False, MissingRewards()
         settings = FillSettings(limit, when_short="error")
-        self.fill: Fill[int] = Fill(settings, size=size, may_repeat=may_repeat, advice=advice)
+        self.fill: Fill[int] = Fill(settings, size=size, advice=advice)
 
     def begin(self, n: int, step: int, waiting: Iterable[int]) -> None:
         """Begin a step; `waiting` are the tickets of admitted groups that the trainer still has."""

@@ -148,6 +148,8 @@ def read_log(path: Path) -> Rollouts | Curves:
         if not (_first(table, PROMPT) and _reward_columns(table)):
             return _curves(table, path)
         log = _rollouts(table)
+    except ConfigError:
+        raise
     except (pa.ArrowException, ValueError, TypeError) as error:
         words = printable(str(error))[:200]
         raise ConfigError(f"{path} has a column of another type than a log's: {words}") from error
@@ -180,6 +182,8 @@ def _table(file: Path) -> pa.Table:
     import pyarrow.json
     import pyarrow.parquet
 
+    if not file.stat().st_size:
+        raise ConfigError(f"{file} is empty")
     try:
         if file.suffix == ".parquet":
             table = pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
@@ -308,7 +312,8 @@ def _curves(table: pa.Table, path: Path) -> Curves:
     if not {"frac_reward_zero_std", "reward", "critic/score/mean"} & curves.keys():
         raise ConfigError(
             f"{path} has neither rollouts (a prompt and a reward a line) nor a trainer's metrics (reward, "
-            f"frac_reward_zero_std): its columns are {', '.join(map(printable, table.column_names[:12]))}"
+            f"frac_reward_zero_std): its columns are {', '.join(map(printable, table.column_names[:12]))}; "
+            "a data set is checked with --reward"
         )
     return curves
 

@@ -195,8 +195,8 @@ class RunWriter:
         prompts: Sequence[int] | np.ndarray,
         rewards_PG: np.ndarray,
         verdict: Verdict,
-        sizes_P: np.ndarray,
-        completions: Sequence[Sequence[Completion]] = (),
+        sizes_P: np.ndarray | None = None,
+        completions: Sequence[Sequence[Completion | None]] = (),
     ) -> None:
         """Write down finished groups.
 
@@ -204,16 +204,22 @@ class RunWriter:
             step: the training step that they are for, from 1.
             tickets, prompts: of the groups, which `drawn` has noted.
             rewards_PG: NaN where a rollout was not scored; rows of smaller groups end in NaN.
-            sizes_P: how many rollouts were generated of each, scored or not.
-            completions: of each group, in the order of its rewards; empty where the host does not know them.
+            sizes_P: how many rollouts were generated of each, scored or not; by default its completions.
+            completions: of each group, in the order of its rewards, None for a rollout that failed; empty
+                where the host does not know them.
         """
         self._begin_after(step - 1)
         reasons_P = [self._reasons.pop(int(ticket), int(Reason.PRIORITY)) for ticket in tickets]
         table, prompts = self.table, [int(prompt) for prompt in prompts]
         predicted = {name: table[name][prompts] for name in PREDICTED if name in table.columns}
+        generated = [
+            [pair for pair in zip(rewards_G, group, strict=False) if pair[1] is not None]
+            for rewards_G, group in zip(rewards_PG.tolist(), completions, strict=False)
+        ]
+        if sizes_P is None:
+            sizes_P = np.array(list(map(len, generated)), np.int64)
         lines = []
         for i, prompt in enumerate(prompts):
-            group = completions[i] if completions else ()
             lines.append(
                 {
                     "step": step,
@@ -227,13 +233,13 @@ class RunWriter:
                     "admitted": bool(verdict.admitted[i]),
                     "rollouts": int(sizes_P[i]),
                     **({} if (source := table.source(prompt)) is None else {"source": source}),
-                    **_lengths(group),
+                    **(_lengths(generated[i]) if generated else {}),
                     **{name: values[i] for name, values in predicted.items()},
                 }
             )
         self.folder.append_groups(lines)
         if completions and self.keep.per_group:
-            self._keep(step, prompts, rewards_PG, completions, tickets)
+            self._keep(step, prompts, generated, tickets)
         self.rollouts += int(sizes_P.sum())
         self.rewards += rewards_PG[~np.isnan(rewards_PG)].tolist()
         has_signal_P = np.where(verdict.dropped, np.nan, ~table.is_flat(verdict.informativeness))
@@ -286,8 +292,7 @@ class RunWriter:
         self,
         step: int,
         prompts: Sequence[int],
-        rewards_PG: np.ndarray,
-        completions: Sequence[Sequence[Completion]],
+        generated: Sequence[Sequence[tuple[float, Completion]]],
         tickets: Sequence[int] | np.ndarray,
     ) -> None:
         path = self.folder.rollouts_file
@@ -301,12 +306,12 @@ class RunWriter:
                 "text": _prompt_text(self.table, prompt)[:MOST_TEXT],
                 "rollouts": [
                     {
-                        "reward": None if np.isnan(rewards_PG[i, j]) else float(rewards_PG[i, j]),
-                        "tokens": completions[i][j].tokens,
-                        "cut": completions[i][j].is_cut,
-                        "text": completions[i][j].text[:MOST_TEXT],
+                        "reward": None if np.isnan(generated[i][j][0]) else generated[i][j][0],
+                        "tokens": generated[i][j][1].tokens,
+                        "cut": generated[i][j][1].is_cut,
+                        "text": generated[i][j][1].text[:MOST_TEXT],
                     }
-                    for j in spread(rewards_PG[i, : len(completions[i])], self.keep.per_group)
+                    for j in spread(np.array([reward for reward, _ in generated[i]]), self.keep.per_group)
                 ],
             }
             for i, prompt in enumerate(prompts)
@@ -323,12 +328,12 @@ def spread(rewards_G: np.ndarray, n: int) -> list[int]:
     return sorted([*order[np.unique(ranks)].tolist(), *order[scored : scored + max(0, n - scored)].tolist()])
 
 
-def _lengths(group: Sequence[Completion]) -> dict[str, int]:
-    if not group:
+def _lengths(generated: Sequence[tuple[float, Completion]]) -> dict[str, int]:
+    if not generated:
         return {}
     return {
-        "tokens": sum(completion.tokens for completion in group),
-        "cut": sum(completion.is_cut for completion in group),
+        "tokens": sum(completion.tokens for _, completion in generated),
+        "cut": sum(completion.is_cut for _, completion in generated),
     }
 
 

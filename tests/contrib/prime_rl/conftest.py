@@ -4,10 +4,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import prime_checkout
 import prime_stand_in
-
-collect_ignore = [] if prime_checkout.IS_THERE else ["test_own_source.py"]
 
 
 @pytest.fixture
@@ -15,7 +12,7 @@ def prime(monkeypatch):
     """prime-rl's modules, as far as the launcher and the sampler know them."""
     for name in [name for name in sys.modules if name.startswith("curro.contrib.prime_rl")]:
         monkeypatch.delitem(sys.modules, name)
-    modules = (prime_checkout if prime_checkout.IS_THERE else prime_stand_in).modules()
+    modules = prime_stand_in.modules()
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     started = []

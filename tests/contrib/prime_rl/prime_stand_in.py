@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 
-import prime_checkout as checkout
-
 
 class TaskSampler(Iterator):
     def state_dict(self):
@@ -65,8 +63,6 @@ class Episode:
 
 
 def task_of(number):
-    if checkout.IS_THERE:
-        return checkout.task_of(number)
     return Task(f"task-{number}", SimpleNamespace(prompt=f"p{number}", system_prompt=None))
 
 
@@ -74,17 +70,8 @@ def number_of(task):
     return int(task.data.prompt[1:])
 
 
-def environment(name, first):
-    """What prime-rl's source knows of an environment of twelve tasks."""
-    tasks = [task_of(number) for number in range(first, first + 12)]
-    config = SimpleNamespace(ratio=1.0, curriculum=None)
-    return SimpleNamespace(name=name, tasks=iter(tasks), num_tasks=len(tasks), config=config)
-
-
 def group_of(task, rewards, step=1):
     """One episode a rollout of a task that this step asked for; a judge's trace is not trained on."""
-    if checkout.IS_THERE:
-        return checkout.group_of(task, rewards, step)
     judge = Trace(9.0, agent=SimpleNamespace(trainable=False))
     run = SimpleNamespace(work=SimpleNamespace(step=step))
     return [Episode(task, [Trace(reward), judge], run) for reward in rewards]

@@ -37,13 +37,6 @@ def test_the_launcher_starts_the_orchestrator(prime, tmp_path):
     assert one.sampler.curriculum.config["admission"] == {"name": "signal"}
 
 
-def with_data(task, **changed):
-    """The task under its own key, with other data."""
-    return SimpleNamespace(
-        key=task.key, data=SimpleNamespace(**{"prompt": "p0", "system_prompt": None, "answer": "a"} | changed)
-    )
-
-
 def test_groups_are_learnt_from_and_admitted(prime):
     one = installed(prime, admission="signal")
     admitted = [

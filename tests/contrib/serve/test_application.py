@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -167,30 +166,6 @@ def test_a_client_refuses_other_rows_than_those_that_are_served(tmp_path, monkey
     with pytest.raises(ConfigError, match="train_dataset has 2"):
         client.check_rows(DatasetRows(rows[1:]), "train_dataset")
     saved.close()
-
-
-@pytest.mark.parametrize("field", ["rewards", "named"])
-def test_short_groups_beside_a_long_one_take_no_more_memory_than_a_body(service, monkeypatch, field):
-    """21 groups that have 100 rewards together would have 2,100 once they are rows of one array."""
-    monkeypatch.setattr("curro.contrib.serve.application.MOST_REWARDS", 2000)
-    draw = post(service, "select", n=1, step=0)[1]
-    ragged = [[1] * 100, *[[]] * 20]
-    fields = {"tickets": draw["tickets"], "rewards": [[1]]} | {
-        field: {"x": ragged} if field == "named" else ragged
-    }
-    status, reply = post(service, "observe", **fields)
-    assert status == 400
-    assert "observe fewer groups in a call" in reply["error"]["words"]
-
-
-def test_tickets_that_are_texts_take_no_more_memory_than_a_body(service):
-    """NumPy gives each text of an array the room of the longest: 80 MB for 84 KB."""
-    tracemalloc.start()
-    status, _ = post(service, "drop", tickets=["x" * 4_000, *[""] * 5_000])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert status == 400
-    assert peak < 1 << 23
 
 
 def test_a_reply_has_null_for_what_is_not_finite(service):

@@ -30,6 +30,8 @@ def test_a_service_trains_and_resumes_with_a_curriculum(address, tmp_path):
     for number, one in enumerate(logged):
         for name in ("selected", "observed"):
             assert one[f"env/all/curro/{name}"] == number * PROMPTS_A_BATCH
-        assert one["skyrl.ai/grad_norm"] > 0
+        # a batch may have only groups of equal rewards, and then it has no gradient
+        assert (one["skyrl.ai/grad_norm"] > 0) == (one["env/all/by_group/frac_mixed"] > 0)
         # the service rolls out with the weights that it trains: of a fresh, a trained and a restored policy
         assert one["optim/kl_sample_train_v2"] == pytest.approx(0, abs=1e-6)
+    assert any(one["skyrl.ai/grad_norm"] > 0 for one in logged)

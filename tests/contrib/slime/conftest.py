@@ -5,19 +5,14 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import checkout
 import stand_in
 
 CURRO = "curro.contrib.slime"
-collect_ignore = [] if checkout.NAME == "slime" else ["test_own_loop.py"]
 
 
-@pytest.fixture(params=[checkout.NAME] if checkout.NAME else ["slime", "miles"])
+@pytest.fixture(params=["slime", "miles"])
 def load(request, monkeypatch):
     """slime's `load_function`, with the one framework there."""
-    if checkout.NAME:
-        yield checkout.own("utils.misc:load_function")
-        return
     before = {name: module for name, module in sys.modules.items() if name.startswith(CURRO)}
     for name in before:
         monkeypatch.delitem(sys.modules, name)

@@ -11,8 +11,6 @@ from enum import Enum
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import checkout
-
 
 class Status(Enum):
     PENDING = "pending"
@@ -94,12 +92,6 @@ class RolloutDataSource:
         return Path(folder) / "rollout" / f"global_dataset_state_dict_{rollout_id}.pt"
 
 
-if checkout.NAME:
-    Sample = checkout.own("utils.types:Sample")
-    Status = Sample.Status
-    DynamicFilterOutput = checkout.own("rollout.filter_hub.base_types:DynamicFilterOutput")
-
-
 def install(name):
     """The modules of slime or miles."""
     parts = {
@@ -129,7 +121,6 @@ def arguments(folder, **options):
             "custom_rollout_log_function_path": f"{HOOKS}.log_rollout",
             "save": str(folder), "load": str(folder), "curro": {"selection": "uniform", "seed": 7},
         }
-        | (checkout.options(folder, options.get("prompts", 24)) if checkout.NAME else {})
         | options
     )  # fmt: skip
 

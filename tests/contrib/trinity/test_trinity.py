@@ -204,7 +204,6 @@ def test_mean_rewards_are_refused(make_scheduler):
             "no update by some groups .* Trinity trains",
         ),
         ({"curriculum": "adcl"}, "set .*adcl's train_estimates=true"),
-        ({"curriculum": "pspo:replacement=true,beta=0"}, "choose one without replacement"),
         ({"curriculum": "frontie"}, "did you mean 'frontier'"),
         ({"curriculum": "metis"}, "Trinity"),
         ({"prompt_column": "text"}, "no column 'text', only question, answer: name"),

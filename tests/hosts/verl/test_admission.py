@@ -93,13 +93,6 @@ def test_a_budget_is_divided_among_the_prompts_that_are_fetched_together(tmp_pat
     assert done.metrics["observed"] >= 4 * BATCH
 
 
-def test_a_selection_that_repeats_prompts_may_have_them_twice(tmp_path):
-    few = ["+curro.selection.name=pspo", "+curro.selection.replacement=True", "+curro.selection.exponent=3"]
-    done = run(tmp_path / "out", *few, "+curro.advantage=group", *GATES["band"], steps=3)
-    assert done.metrics["observed"] == done.metrics["selected"] > 3 * BATCH
-    assert sum(entry["fill/repeats"] for entry in done.history) == 0
-
-
 def test_filling_ends_when_nothing_is_admissible(tmp_path):
     nothing = ["+curro.admission.name=variance", "+curro.admission.low=0.26"]
     with pytest.raises(FillError, match=r"\(4 rejected by the gate\): widen curro\.admission, or"):

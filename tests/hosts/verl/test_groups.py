@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -13,8 +15,6 @@ from curro.hosts.verl.auxiliary import _dealt
 from curro.hosts.verl.replay import (
     KnownNumbers,
     ReportingBuffer,
-    SessionOutcome,
-    assemble,
     parts_of,
     ticket_of,
     uid_of,
@@ -27,63 +27,67 @@ ROLLOUTS = st.dictionaries(
 )
 
 
+def finished(sessions, size=1, named=("acc",)):
+    """What a buffer reads of verl's queue with these sessions: (ticket, session) to (reward, info, index)."""
+    rows = list(sessions.values())
+    stored = {
+        "rm_scores": [torch.tensor([0.0, reward], dtype=torch.float64) for reward, _, _ in rows],
+        "extra_fields": [{"reward_extra_info": info} for _, info, _ in rows],
+        "index": [index for _, _, index in rows],
+    }
+    buffer = object.__new__(ReportingBuffer)
+    keys = [f"{uid_of(ticket)}_{session}_0" for ticket, session in sessions]
+    buffer.partitions = {"train": {key: {"response_len": 2} for key in keys}}
+    buffer.longest, buffer.largest, buffer.group_size, buffer.named = 9, 1e15, size, named
+    with mock.patch("curro.hosts.verl.replay.tq.kv_batch_get", return_value=stored):
+        return buffer.finished_groups({uid_of(ticket) for ticket, _ in sessions})
+
+
 @given(ROLLOUTS, st.integers(1, 8), st.randoms())
 def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, random):
-    sessions = [
-        SessionOutcome(uid_of(group), session, reward, {"acc": reward, "said": "x", "ok": True})
-        for (group, session), reward in rewards.items()
-    ]
-    random.shuffle(sessions)
-    names, feedback, _ = assemble(sessions, size, ["acc"], 1e15)
-    assert set(names) == {session.group for session in sessions}
-    rewards_PG, named = feedback.rewards, feedback.named
-    assert feedback.tickets.tolist() == sorted(map(ticket_of, names))
-    assert rewards_PG.shape[1] == max(size, 1 + max(session for _, session in rewards))
-    for (group, session), reward in rewards.items():
-        place = names.index(uid_of(group)), session
-        np.testing.assert_equal(rewards_PG[place], reward)
-        np.testing.assert_equal(named["acc"][place], reward)
-    assert np.isfinite(rewards_PG).sum() == sum(not np.isnan(reward) for reward in rewards.values())
-    assert set(named) == {"acc"}
-    assert assemble(sessions, size)[1].named == {}
+    order = list(rewards)
+    random.shuffle(order)
+    groups = finished({
+        place: (rewards[place], {"acc": rewards[place], "said": "x", "ok": True}, 7) for place in order
+    }, size)  # fmt: skip
+    tickets = sorted({ticket for ticket, _ in rewards})
+    assert groups.feedback.tickets.tolist() == tickets == [ticket_of(uid) for uid in groups.uids]
+    expected_PG = np.full((len(tickets), max(size, 1 + max(session for _, session in rewards))), np.nan)
+    for (ticket, session), reward in rewards.items():
+        row = tickets.index(ticket)
+        expected_PG[row, session] = reward
+        assert groups.keys[row][session] == f"{uid_of(ticket)}_{session}_0"
+    np.testing.assert_array_equal(groups.feedback.rewards, expected_PG)
+    np.testing.assert_array_equal(groups.feedback.named["acc"], expected_PG)
+    assert set(groups.feedback.named) == {"acc"}
+    generated = sum(completion is not None for group in groups.completions for completion in group)
+    assert generated == len(rewards)
 
 
 def test_what_is_no_number_of_a_sensible_size_is_missing():
     values = [1.0, True, np.float32(0.5), 1e20, -1e20, 10**400, np.inf, np.nan, "1", None, np.bool_(False)]
-    sessions = [SessionOutcome("ticket-0", i, 0.0, {"acc": value}) for i, value in enumerate(values)]
-    sessions.append(SessionOutcome("ticket-0", 11, 0.0, {}))
-    (part_G,) = assemble(sessions, 12, ["acc"], 1e15)[1].named["acc"]
+    sessions = {(0, i): (0.0, {"acc": value}, 7) for i, value in enumerate(values)} | {(0, 11): (0.0, {}, 7)}
+    (part_G,) = finished(sessions).feedback.named["acc"]
     np.testing.assert_array_equal(part_G, [1, 1, 0.5, *[np.nan] * 7, 0, np.nan])
 
 
-def test_a_session_that_a_reward_could_not_score_has_no_reward_and_no_number(monkeypatch):
+def test_a_session_that_a_reward_could_not_score_has_no_reward_and_no_number():
     """verl's score of it is 0, and so is that of a wrong answer; `curro_scored` tells them apart."""
     infos = [{"acc": 0.0, "curro_scored": 1.0}, {"acc": 0.0, "curro_scored": 0.0}, {"acc": 0.0}]
-    stored = {
-        "rm_scores": torch.zeros(3, 2),
-        "extra_fields": [{"reward_extra_info": info} for info in infos],
-        "index": [7, 7, 7],
-    }
-    monkeypatch.setattr("curro.hosts.verl.replay.tq.kv_batch_get", lambda **_: stored)
-    buffer = object.__new__(ReportingBuffer)
-    buffer.partitions = {"train": {f"ticket-0_{session}_0": {"response_len": 2} for session in range(3)}}
-    buffer.longest = 9
-    outcomes = buffer._outcomes({"ticket-0"})
-    _, feedback, _ = assemble(outcomes, 3, ["acc"], 1e15)
+    feedback = finished({(0, i): (0.0, info, 7) for i, info in enumerate(infos)}).feedback
     np.testing.assert_array_equal(feedback.rewards, [[0.0, np.nan, 0.0]])
     np.testing.assert_array_equal(feedback.named["acc"], [[0.0, np.nan, 0.0]])
 
 
 def test_a_number_that_no_rollout_of_a_batch_has_is_named_with_what_there_is():
-    wrong = [SessionOutcome("ticket-0", 0, 1.0, {"score": 1.0, "pred": "x"})]
-    failed = [SessionOutcome("ticket-1", 0, np.nan, {})]
-    right = [SessionOutcome("ticket-2", 0, 1.0, {"acc": 1.0})]
+    wrong = finished({(0, 0): (1.0, {"score": 1.0, "pred": "x"}, 7)})
+    failed = finished({(1, 0): (np.nan, {}, 7)})
+    right = finished({(2, 0): (1.0, {"acc": 1.0}, 7)})
     named = ["acc"]
     with pytest.raises(RewardError, match=r"decides by 'acc', .* it has: pred, score"):
         KnownNumbers().check(wrong, named, batch=1)
     numbers = KnownNumbers()
     numbers.check(failed, named, batch=2)  # one group is not a batch yet
-    np.testing.assert_array_equal(assemble(failed, 1, named)[1].named["acc"], [[np.nan]])
     with pytest.raises(RewardError, match="it has: nothing"):
         numbers.check(failed, named, batch=2)
     numbers = KnownNumbers()
@@ -93,9 +97,9 @@ def test_a_number_that_no_rollout_of_a_batch_has_is_named_with_what_there_is():
 
 
 def test_a_group_of_different_prompts_is_refused():
-    sessions = [SessionOutcome("ticket-3", session, 1.0, {}, row=row) for session, row in enumerate("447")]
+    sessions = {(3, session): (1.0, {}, index) for session, index in enumerate("447")}
     with pytest.raises(RewardError, match=r"group 'ticket-3' are of different prompts .*is 4 and 7\)"):
-        assemble(sessions, 3)
+        finished(sessions)
 
 
 @given(st.integers(0, 2**53), st.integers(0, 99), st.integers(0, 9))

@@ -17,7 +17,7 @@ from setup_run import BATCH, SIZE, TRAINERS, Run, run
 from tests.recipes.harness import commands_of, prepared_folder
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
-from curro.lab.model import load_checkpoint
+from curro.lab import load_checkpoint
 
 
 def columns(batch, *names):

@@ -13,7 +13,6 @@ from twin import Twin
 import curro
 from curro.data import load_prompts
 from curro.hosts.verl.policy import ServedPolicy, VerlRows
-from curro.hosts.verl.settings import VerlSettings
 
 METHODS = {
     "uniform": ["+curro.selection=uniform"],
@@ -128,14 +127,6 @@ REFUSED = {
 def test_what_cannot_be_is_refused_by_name(tmp_path, overrides):
     with pytest.raises(curro.ConfigError, match=REFUSED[overrides]):
         run(tmp_path / "out", *overrides.split())
-
-
-def test_the_text_of_the_command_line_stands_for_its_parts():
-    text = VerlSettings({"curriculum": "frontier admission=band:0.2,0.8", "seed": 3})
-    parts = VerlSettings(
-        {"selection": {"name": "frontier"}, "admission": {"name": "band", "": [0.2, 0.8]}, "seed": 3}
-    )
-    assert text.curriculum == parts.curriculum
 
 
 def test_the_fingerprint_is_that_of_the_file(tmp_path):

@@ -8,13 +8,12 @@ from setup_run import BATCH, PROMPTS, SIZE, run
 from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
 from curro.core.groups import largest_reward
-from curro.hosts.verl.owner import held_out_rewards, recorded_groups
+from curro.hosts.verl.owner import held_out_rewards
 from curro.hosts.verl.replay import held_out_signal
 from curro.hosts.verl.settings import SCORED
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
-from curro.runs.writer import Completion
 
 
 @pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])
@@ -104,15 +103,6 @@ def test_a_resumed_run_writes_the_steps_after_its_checkpoint_once(tmp_path):
     assert [row["step"] for row in folder.groups()] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4
     assert [row["prompt"] for row in folder.groups()][8:] == [number for _, number in done.asked]
     assert done.state["step"] == 3  # the port's steps are those that have finished
-
-
-def test_sessions_that_failed_leave_no_hole():
-    rewards = np.array([[np.nan, 1.0, 0.0], [0.5, np.nan, np.nan]])
-    texts = [{2: Completion("c", 3, True), 1: Completion("b", 2, False)}, {0: Completion("a", 1, False)}]
-    recorded, sizes, completions = recorded_groups(rewards, texts)
-    assert sizes.tolist() == [2, 1]
-    np.testing.assert_array_equal(recorded, [[1.0, 0.0], [0.5, np.nan]])
-    assert [[one.text for one in group] for group in completions] == [["b", "c"], ["a"]]
 
 
 def test_held_out_sessions_that_failed_have_no_reward():

@@ -39,8 +39,7 @@ class Twin:
         )
         self.rewards = run.engine.rewards
         self.draws: list[tuple[int, list[int]]] = []
-        may_repeat = self.curriculum.selection.repeats
-        self.fill = Fill(FillSettings(), size=self.curriculum.table.size, may_repeat=may_repeat)
+        self.fill = Fill(FillSettings(), size=self.curriculum.table.size)
         self.credit: dict[str, np.ndarray] = {}
         self.admitted: dict[str, bool] = {}
 

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum
-from curro.core import registry
+from curro import Curriculum
 
 
 def curriculum(prompts=1, **options):
@@ -200,36 +199,6 @@ def test_what_was_not_scored_changes_nothing():
     assert port.table["visits"].tolist() == [1, 2]
     # prompt 1: 4 rollouts of mean 1/2 and 3 of mean 1/3: M = 3/7, divided by 1/2
     np.testing.assert_allclose(second, [8 / 7, -6 / 7, 0, -6 / 7], rtol=1e-12)
-
-
-def test_a_prompt_drawn_twice_is_smoothed_twice():
-    port = Curriculum("pspo:replacement=true", 1, advantage="smoothed:alpha=0.5,epsilon=0")
-    draw = port.select(2, step=0)
-    verdict = port.observe(draw.tickets, [[1, 0, 0, 0], [1, 1, 1, 0]])
-    half = 0.5 / math.sqrt(3 / 16)
-    np.testing.assert_allclose(verdict.advantages[1], [half, half, half, -half], rtol=1e-12)
-    assert port.table["visits"].tolist() == [2]
-    mean = Curriculum("pspo:replacement=true", 1, advantage="smoothed:alpha=1/n")
-    mean.observe(mean.select(3, step=0).tickets, [[1, 0], [1, 1], [0, 0]])
-    mean.observe(mean.select(1, step=1).tickets, [[1, 1]])
-    # eight rewards, five of them 1
-    assert mean.table["ers_mean"][0] == pytest.approx(0.625)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"alpha": 0}, "alpha is in"),
-        ({"alpha": 1.5}, "alpha is in"),
-        ({"alpha": "n"}, "alpha is in"),
-        ({"variance": "square"}, "variance is corrected, linear or none"),
-        ({"deviation": "next"}, "deviation is one of previous, current"),
-        ({"epsilon": -1}, "epsilon is a number from 0"),
-    ],
-)
-def test_wrong_options(options, words):
-    with pytest.raises(ConfigError, match=words):
-        registry.build("advantage", {"name": "smoothed", **options})
 
 
 def test_groups_of_other_sizes_count_by_their_rollouts():

@@ -121,12 +121,6 @@ def test_estimates_by_hand():
     ]
 
 
-@pytest.mark.parametrize("spec", ["estimates:estimate=0", "estimates:estimate=5,train=4"])
-def test_estimates_that_are_none(spec):
-    with pytest.raises(ConfigError, match="1 <= estimate <= train"):
-        Curriculum("uniform", 3, allocation=spec)
-
-
 def test_estimates_take_no_budget():
     with pytest.raises(ConfigError, match="leave `rollouts` out"):
         Curriculum("uniform", 3, allocation="estimates").select(1, step=0, rollouts=8)

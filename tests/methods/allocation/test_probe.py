@@ -59,12 +59,6 @@ def test_other_rules_give_nothing_and_own_ones_are_checked():
         curriculum.more(curriculum.select(2, step=0).tickets, [[1, 0], [1, 0]], rollouts=3)
 
 
-@pytest.mark.parametrize("options", ["first=1", "first=8,most=4"])
-def test_options_that_are_none(options):
-    with pytest.raises(ConfigError, match="2 <= first <= most"):
-        probing(options)
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 8), st.integers(2, 4), st.integers(0, 6), st.integers(0, 40), st.integers(0, 2**32))
 def test_no_budget_is_exceeded_and_every_ticket_is_settled_once(count, first, spread, budget, seed):

@@ -97,9 +97,3 @@ def test_a_budget_that_the_bounds_cannot_spend(budget):
         ConfigError, match=f"{budget} rollouts for 3 prompts: the allocation gives each 2 to 8"
     ):
         Knapsack(most=8).check(3, budget)
-
-
-@pytest.mark.parametrize(("least", "most"), [(-1, 4), (5, 4), (0, 0)])
-def test_bounds_that_are_none(least, most):
-    with pytest.raises(ConfigError, match="least and most are 0 <= least <= most"):
-        Knapsack(least=least, most=most)

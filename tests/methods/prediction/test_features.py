@@ -1,7 +1,5 @@
 """What a regression reads of prompts: counts of their texts, the policy's states, rates known before."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -16,7 +14,7 @@ from curro.methods.prediction.features import (
     text_features,
 )
 
-BLOCKS = BYTES, WORDS, _ = TextFeatures.blocks
+BYTES = WORDS = (TextFeatures.width - 2) // 2
 
 
 class Hesitating:
@@ -49,17 +47,17 @@ def test_joined_features_stand_side_by_side():
     assert features.bind(PromptTable(2, rows=rows))
     features.attach(Hesitating([[0, 1], [4, 1]]))
     found = features.of(np.array([1, 0]))
-    assert found.shape == (2, sum(BLOCKS) + 2)
-    np.testing.assert_array_equal(found[:, : sum(BLOCKS)], text_features(["ab", "1 + 1"]))
+    assert found.shape == (2, TextFeatures.width + 2)
+    np.testing.assert_array_equal(found[:, : TextFeatures.width], text_features(["ab", "1 + 1"]))
     assert found[:, -2:].tolist() == [[4, 1], [0, 1]]
-    assert tuple(features.blocks) == (*BLOCKS, 2)
+    assert features.width == TextFeatures.width + 2
     assert (features.needs_policy, features.knows) == (True, False)
 
 
 def test_without_texts_the_other_joined_features_are_left():
     features = features_of("text+entropy")
     assert features.bind(PromptTable(1))
-    assert features.blocks == [2]
+    assert features.width == 2
     assert not features_of("text").bind(PromptTable(1))
 
 
@@ -76,15 +74,9 @@ def test_without_texts_there_is_nothing_to_tell(rows):
     assert not TextFeatures().bind(PromptTable(1, rows=rows))
 
 
-def test_other_features_are_refused():
-    for name in ("smell", "text+smell", "text+text", ""):
-        with pytest.raises(ConfigError, match=rf"text, entropy, or both .*, not '{re.escape(name)}'"):
-            features_of(name)
-
-
 def counts(texts):
     """Counts of bytes and words."""
-    ramp, words, _ = np.split(text_features(texts), np.cumsum(BLOCKS)[:-1], axis=1)
+    ramp, words, _ = np.split(text_features(texts), [BYTES, BYTES + WORDS], axis=1)
     of_bytes = np.where(ramp <= 4, ramp, 4 * np.exp(ramp / 4 - 1))
     return tuple(found.round().astype(int) for found in (of_bytes, np.expm1(words)))
 
@@ -111,7 +103,7 @@ def test_a_text_has_the_same_features_whatever_stands_beside_it():
         np.testing.assert_array_equal(text_features([text])[0], row)
     np.testing.assert_array_equal(together[0], together[5])
     assert not together[1].any()
-    assert text_features([]).shape == (0, sum(BLOCKS))
+    assert text_features([]).shape == (0, TextFeatures.width)
 
 
 def test_words_spread_over_their_features():
@@ -160,8 +152,7 @@ def test_the_logit_is_the_last_feature():
     least = np.log(0.02 / 0.98)
     np.testing.assert_allclose(found[:, -1], [np.log(4), (np.log(4) + least) / 3, least, np.log(4)])
     np.testing.assert_array_equal(found[0, :-1], found[2, :-1])  # of one text
-    assert features.blocks[-1] == 1
-    assert features.means.tolist() == [0] * sum(BLOCKS) + [1]
+    assert features.means.tolist() == [0] * TextFeatures.width + [1]
 
 
 @pytest.mark.parametrize("spec", ["frontier:exponent=none", "posterior:target=none,thompson=false"])

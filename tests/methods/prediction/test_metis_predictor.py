@@ -160,26 +160,6 @@ def test_rewards_of_another_range_are_rescaled():
     np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84, 0.84], rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"exemplars": -1}, "exemplars is a number from 0"),
-        ({"weight": -0.1}, "weight is a finite number from 0"),
-        ({"weight": float("nan")}, "weight is a finite number from 0"),
-        ({"baseline_rate": 1.1}, r"baseline_rate is in \[0, 1\]"),
-        ({"failed": "no"}, "failed is one of lowest, zero, skip"),
-        ({"max_tokens": 0}, "max_tokens is a number from 1"),
-        ({"cut": 0}, "cut is a number of characters from 1"),
-        ({"template": "none.txt"}, "and no file"),
-        ({"strip": "nowhere"}, "strip 'nowhere' names nothing in a module: write module:name"),
-        ({"spred": True}, "did you mean 'spread'"),
-    ],
-)
-def test_a_wrong_option_is_refused(options, error):
-    with pytest.raises(ConfigError, match=error):
-        Curriculum({"name": "metis", **options}, 4)
-
-
 def test_defaults_are_those_of_the_paper():
     selection = Curriculum("metis", 4).selection
     predictor = selection.predictor

@@ -140,11 +140,6 @@ def test_a_template_that_lacks_something_is_refused(tmp_path, text, error):
         read_template(path, exemplars=True)
 
 
-def test_no_template_of_that_name(tmp_path):
-    with pytest.raises(ConfigError, match="and no file"):
-        read_template(tmp_path / "none.txt", exemplars=True)
-
-
 def first_line(text: str) -> str:
     return text.splitlines()[0]
 

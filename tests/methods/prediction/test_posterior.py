@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum
-from curro.methods.prediction.frontier import BetaPosterior
+from curro import Curriculum
 from curro.methods.prediction.posterior import HALF_LIVES, WIDE, move_prior
 from curro.methods.selection.predicted import Predicted
 from curro.methods.selection.prioritized_replay import FadedReplay
@@ -30,23 +29,6 @@ def binary(successes, of=8):
 
 def beta_informativeness(a, b):
     return a * b / ((a + b) * (a + b + 1))
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_a_prompt_that_comes_twice_in_a_batch_is_learnt_twice(together):
-    """Its two groups of 4 count as one of 8, of which 4 succeed at step 0 and 3 at step 3."""
-    curriculum = Curriculum("pspo:replacement=true", 1, allocation="knapsack")
-    for step, rewards in ((0, [[1, 1, 1, 0], [1, 0, 0, 0]]), (3, [[1, 0, 0, 0], [1, 1, 0, 0]])):
-        draw = curriculum.select(2, step=step, rollouts=8)
-        for rows in [[0, 1]] if together else [[0], [1]]:
-            curriculum.observe(draw.tickets[rows], np.array(rewards)[rows])
-    posterior = curriculum.allocation.own
-    posterior.learn()
-    kept = 8 * 0.5 ** (3 / posterior.half_life)
-    assert posterior.count[0] == pytest.approx(kept + 8)
-    p = (kept / 2 + 3) / (kept + 8)
-    assert posterior.mean[0] == pytest.approx(p)
-    assert posterior.variance[0] == pytest.approx(p * (1 - p))
 
 
 def test_a_prompt_that_nothing_is_known_of_is_uniform_on_0_to_1():
@@ -200,12 +182,6 @@ def test_other_rewards_are_fractions_of_a_success():
         expected = [37 / 272, 7 / 48]
         np.testing.assert_allclose(one.informativeness(prompts, 0), expected, rtol=1e-7)
         np.testing.assert_allclose(one.success_rate(prompts, 0), 0.5, rtol=1e-7)
-
-
-@pytest.mark.parametrize("half_life", [0, -1, float("nan")])
-def test_a_half_life_is_above_0(half_life):
-    with pytest.raises(ConfigError, match="half_life is a number of training steps above 0"):
-        BetaPosterior(half_life=half_life)
 
 
 def test_after_its_window_the_prior_forgets():

@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import pytest
 import torch
+from benchmarks.learning.lab_model import build_model, build_tokenizer
 
-from curro import CheckpointError, ConfigError, Curriculum
-from curro.lab.model import build_model, build_tokenizer
+from curro import CheckpointError, Curriculum
 from curro.methods.prediction.value_model import ValueModel
 
 SIZE = 12
@@ -189,21 +189,6 @@ def test_defaults_are_those_of_table_5():
     assert isinstance(model, ValueModel)
     assert (curriculum.selection.candidates, curriculum.selection.target) == (8, 0.5)
     assert (model.hidden, model.learning_rate, model.batch) == (512, 1e-4, 64)
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"predicts": "reward"}, "predicts is one of success-rate, variance"),
-        ({"hidden": 0}, "hidden and batch are numbers from 1"),
-        ({"learning_rate": 0.0}, "learning_rate is a number above 0"),
-        ({"predicts": "variance", "target": 0.5}, "leave `target` out"),
-        ({"learning_rat": 1.0}, "did you mean 'learning_rate'"),
-    ],
-)
-def test_a_wrong_option_is_refused(options, error):
-    with pytest.raises(ConfigError, match=error):
-        Curriculum({"name": "pcl", **options}, 4)
 
 
 def test_a_forged_state_is_refused_or_harmless():

@@ -123,20 +123,6 @@ def test_a_dropped_prompt_misses_its_turn():
     assert curriculum.select(1, step=1).reasons.tolist() == [ESTIMATE]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("chunks=0", "chunks is a number from 1, not 0"),
-        ("difficulty=length", "difficulty is one of failure, variance, not 'length'"),
-        ("difficulty=variance,column=pass_rate", "a column of pass rates says nothing of variances"),
-        ("column=pass_rate", "the column 'pass_rate' is not known"),
-    ],
-)
-def test_wrong_options(options, message):
-    with pytest.raises(ConfigError, match=message):
-        Curriculum(f"adcl:{options}", 3)
-
-
 @pytest.mark.parametrize("value", [1.5, -1, "hard", float("nan")])
 def test_a_column_that_is_not_of_pass_rates(value):
     rows = [{"key": "a", "prompt": "", "answer": None, "level": value}]

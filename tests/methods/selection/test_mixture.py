@@ -22,11 +22,7 @@ from curro.core.identity import DatasetRows
 from curro.core.registry import parse_curriculum
 from curro.data import load_prompts
 
-MIXED = [
-    spec
-    for spec in SELECTIONS
-    if not spec.startswith(("adcl", "scheduled", "metis")) and "replacement=true" not in spec
-]
+MIXED = [spec for spec in SELECTIONS if not spec.startswith(("adcl", "scheduled", "metis"))]
 
 
 def rows(**sizes):
@@ -76,18 +72,6 @@ def test_weights_by_hand(n):
     metrics = curriculum.metrics()
     assert metrics["math/share"] == pytest.approx(2 / 3)
     assert np.isnan(metrics["signal/uniform"])
-
-
-@pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        ("scheduled", "scheduled has an order of its own"),
-        ("pspo:replacement=true", "pspo may draw a prompt that is in flight"),
-    ],
-)
-def test_selections_that_cannot_leave_a_source_out_are_refused(spec, sentence):
-    with pytest.raises(ConfigError, match=sentence):
-        Curriculum(spec, rows(math=9, code=9), source_weights="math=2,code=1")
 
 
 @pytest.mark.filterwarnings("ignore:the reward")
@@ -156,7 +140,7 @@ def test_a_source_of_weight_0_is_not_drawn_and_not_free():
         ("uniform", rows(a=2), "a", "source_weights is a number from 0 for each"),
         ("uniform", [{"prompt": "x"}], "a=1", "needs rows with a column `source`"),
         ("adcl", rows(a=9), "a=1", "adcl has an order of its own"),
-        ("pspo:replacement=true", rows(a=9), "a=1", "pspo may draw a prompt that is in flight"),
+        ("scheduled", rows(a=9), "a=1", "scheduled has an order of its own"),
     ],
 )
 def test_what_is_no_mixture_is_refused(spec, data, weights, words):

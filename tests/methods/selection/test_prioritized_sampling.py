@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from curro import ConfigError, Curriculum, Reason
-from curro.core import registry
+from curro import Curriculum, Reason
 
 EPSILON = 1e-6
 
@@ -145,10 +144,9 @@ def test_new_prompts_have_the_priority_of_a_standard_advantage():
     assert pspo(1, priority="informativeness").table["pps_priority"].tolist() == [0.25]
 
 
-@pytest.mark.parametrize("replacement", [True, False])
-def test_frequencies_follow_equation_10_before_and_after_a_change(replacement):
+def test_frequencies_follow_equation_10_before_and_after_a_change():
     """20,000 single draws each; a chi-square test that fails for one right program in a thousand."""
-    port = pspo(4, priority="informativeness", epsilon=0.01, replacement=replacement, seed=5)
+    port = pspo(4, priority="informativeness", epsilon=0.01, seed=5)
     report_to = {
         "before": [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]],
         "after": [[0, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]],
@@ -169,7 +167,7 @@ def test_frequencies_follow_equation_10_before_and_after_a_change(replacement):
         assert chisquare(counts, 20_000 * weight / weight.sum()).pvalue > 1e-3
 
 
-def test_without_replacement_a_batch_is_successive_draws():
+def test_a_batch_is_successive_draws():
     """First and second of 20,000 pairs, against P(i) P(j) / (1 - P(i)); one wrong alarm in a thousand."""
     port = pspo(3, priority="informativeness", exponent=1, epsilon=0.0625, seed=6)
     report(port, [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
@@ -184,41 +182,8 @@ def test_without_replacement_a_batch_is_successive_draws():
     assert chisquare(counts[off], 20_000 * expected[off]).pvalue > 1e-3
 
 
-def test_with_replacement_a_prompt_may_fill_the_batch():
-    port = pspo(5, replacement=True, seed=0)
-    for _ in range(30):  # until each was seen
-        draw = port.select(3, step=0)
-        port.observe(draw.tickets, np.where(draw.prompts[:, None] == 2, [1, 0], [0, 0]))
-    draw = port.select(64, step=1)
-    assert np.bincount(draw.prompts, minlength=5)[2] > 60
-    assert port.free == 5 - len(set(draw.prompts.tolist()))
-    again = port.select(8, step=1)
-    port.observe(draw.tickets[:-1], np.zeros((63, 2)))
-    assert port.table["in_flight"][draw.prompts[-1]]
-    port.drop(np.append(again.tickets, draw.tickets[-1]))
-    assert port.free == 5
-    assert not port.table["in_flight"].any()
-
-
 def test_metrics_count_how_many_prompts_share_the_draws():
     port = pspo(4, exponent=1, epsilon=1e-6)
     assert port.metrics()["pspo/effective_prompts"] == 4
     report(port, [[1, 0], [0, 1], [0, 0], [1, 1]])
     assert port.metrics()["pspo/effective_prompts"] == pytest.approx(2, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"priority": "first"}, "priority is one of last, mean, max, informativeness"),
-        ({"statistics": "rough"}, "statistics is one of raw, smoothed"),
-        ({"normalize": "none"}, "normalize is one of batch, all"),
-        ({"exponent": -1}, "exponent is in"),
-        ({"beta": 2}, "beta is in"),
-        ({"anneal_steps": -1}, "anneal_steps is a number from 0"),
-        ({"epsilon": 0}, "epsilon is in"),
-    ],
-)
-def test_wrong_options(options, words):
-    with pytest.raises(ConfigError, match=words):
-        registry.build("selection", {"name": "pspo", **options})

@@ -142,20 +142,6 @@ def test_a_checkpoint_brings_its_own_categories():
         other.drop(two.tickets)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("categories=0", "categories is in 1..1000, not 0"),
-        ("temperature=0.0", "temperature is above 0, not 0.0"),
-        ("rate=0.0", r"rate is in \(0, 1\], not 0.0"),
-        ("column=level", "the column 'level' is not known: give the curriculum a `PromptSet`"),
-    ],
-)
-def test_wrong_options(options, message):
-    with pytest.raises(ConfigError, match=message):
-        Curriculum(f"sec:{options}", 3)
-
-
 def test_wrong_columns():
     with pytest.raises(ConfigError, match="prompt '0' has no 'topic': all rows need one"):
         Curriculum("sec:column=topic", prompts_with("level", [1, 2]))

@@ -115,17 +115,6 @@ def test_quantiles_of_few_seeds_are_further_out():
     assert bootstrap_quantiles(10_000, 10_000) == pytest.approx((0.025, 0.975), abs=1e-4)
 
 
-def test_one_seed_is_said_to_be_noise(tmp_path):
-    runs = {
-        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2])],
-        "other": [evaluated(tmp_path / "o", [0.1, 0.3])],
-    }
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(render_comparison(comparison_table(runs)))
-    assert "One seed: differences between runs of one method" in " ".join(console.export_text().split())
-    assert "One seed: differences" in write_comparison(runs, tmp_path / "c.html").read_text()
-
-
 def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):
     runs = {
         "uniform": [evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.4, 0.5])],

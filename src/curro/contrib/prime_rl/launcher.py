@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from curro.core import registry
-from curro.core.bases import refuse_left_out, refuse_weights
+from curro.core.bases import refuse
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import read_toml
-from curro.core.policy import refuse_policy
 
 USAGE = "python -m curro.contrib.prime_rl.launcher curro.toml @ orchestrator.toml"
 
@@ -60,9 +59,9 @@ def install(config: Mapping[str, Any]) -> None:
             f"reward: leave {' and '.join(decided)} out"
         )
     selection = Curriculum.from_config(config, 2).selection
-    refuse_policy(selection.policy_use, "prime-rl")
-    refuse_weights(selection.has_weights, "prime-rl")
-    refuse_left_out(selection, "prime-rl", but="groups")
+    refuse(selection.policy_use, "policy", "prime-rl")
+    refuse(selection.has_weights, "weights", "prime-rl")
+    refuse(selection.leaves_out == "credit", "leaving out", "prime-rl")
     from prime_rl.orchestrator import curriculum, train_sink, train_source
 
     from curro.contrib.prime_rl.sampler import CurriculumGate, CurriculumSampler, RunWithoutRewards, Tasks

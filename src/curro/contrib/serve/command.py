@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from curro.contrib.serve import run
-from curro.core.bases import refuse_looking_first
+from curro.core.bases import refuse
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import read_toml
-from curro.core.policy import refuse_policy
 from curro.core.text import did_you_mean
 from curro.data import load_prompts
 
@@ -72,8 +71,8 @@ class ServeSettings:
                 policy.
         """
         curriculum = Curriculum.from_config(self.curriculum, self._prompts())
-        refuse_policy(curriculum.selection.policy_use, "`curro serve`")
-        refuse_looking_first(curriculum.allocation, "`curro serve`")
+        refuse(curriculum.selection.policy_use, "policy", "`curro serve`")
+        refuse(curriculum.allocation.looks_first, "looking first", "`curro serve`")
         return curriculum
 
     def _prompts(self) -> Any:

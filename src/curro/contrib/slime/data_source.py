@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from curro.core import registry
-from curro.core.bases import refuse_top_up, refuse_weights
+from curro.core.bases import refuse
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError
 from curro.core.groups import Feedback
 from curro.core.identity import DatasetRows
-from curro.core.policy import refuse_policy
 from curro.core.verdicts import Verdict
 from curro.rollout.polled_fill import PolledFill
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
@@ -184,13 +183,14 @@ def read(args: Any) -> SlimeSettings:
     config = {name: value for name, value in section.items() if name not in (LIMIT, FOLDER, KEEP, MEGABYTES)}
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])
-    refuse_policy(selection.policy_use, "slime")
+    refuse(selection.policy_use, "policy", "slime")
     if config.get("admission") is not None:
-        refuse_top_up(registry.build("admission", config["admission"]).needs_top_up, "slime")
+        refuse(registry.build("admission", config["admission"]).needs_top_up, "top-up", "slime")
     if config.get("admission") is not None or selection.leaves_out == "groups":
         _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
     if config.get("advantage") is None:
-        refuse_weights(selection.has_weights, "slime", ", or give curro.advantage: group:divide_by_std=true")
+        remedy = ", or give curro.advantage: group:divide_by_std=true"
+        refuse(selection.has_weights, "weights", "slime", remedy)
     else:
         _need(args, "custom_reward_post_process_path", "reward_post_process")
     limit = section.get(LIMIT, 10.0)
@@ -249,11 +249,9 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         self.samples = list(self.dataset.samples)
         rows = DatasetRows([{"prompt": sample.prompt, "answer": sample.label} for sample in self.samples])
         self.curriculum = Curriculum.from_config(self.settings.curriculum, rows)
-        repeats = self.curriculum.selection.repeats
         self.fill = PolledFill(
-            self.curriculum, self.settings.fill_limit, size=len(self.samples), may_repeat=repeats,
-            advice=ADVICE,
-        )  # fmt: skip
+            self.curriculum, self.settings.fill_limit, size=len(self.samples), advice=ADVICE
+        )
         self.step = 0
         self.buffer: list[SlimeGroup] = []
         self.verdicts: dict[int, Verdict] = {}

@@ -11,12 +11,11 @@ from tinker_cookbook.rl.rollouts import get_rollout_executor
 from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset
 
 from curro.contrib.tinker.slots import BatchSlots, Build, CurriculumGroup, install_credit
-from curro.core.bases import refuse_looking_first
+from curro.core.bases import refuse
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, CurroError
 from curro.core.groups import MissingRewards
 from curro.core.identity import DatasetRows
-from curro.core.policy import refuse_policy
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import RunWriter
 
@@ -101,8 +100,8 @@ class CurriculumDataset(RLDataset):
         rows: Sequence[Mapping[str, Any]] | None = None,
         run_folder: str | None = None,
     ) -> None:
-        refuse_policy(curriculum.selection.policy_use, "Tinker's loop")
-        refuse_looking_first(curriculum.allocation, "Tinker's loop")
+        refuse(curriculum.selection.policy_use, "policy", "Tinker's loop")
+        refuse(curriculum.allocation.looks_first, "looking first", "Tinker's loop")
         if rows is not None:
             curriculum.check_rows(DatasetRows(rows), "rows")
         self.curriculum, self.build, self.fill = curriculum, build, fill

@@ -68,9 +68,7 @@ class BatchSlots:
         self.curriculum, self.group_size, self.on_end = curriculum, group_size, on_end
         self.writer = writer
         self.metrics, self.missing_rewards, self.errors = metrics, missing_rewards, errors
-        self.fill: Fill[int] = Fill(
-            settings, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, advice=ADVICE
-        )
+        self.fill: Fill[int] = Fill(settings, size=curriculum.table.size, advice=ADVICE)
         self.fill.begin(n, step)
         self.open = n
 

@@ -211,7 +211,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
         )
         self.fill: Fill[KeptGroup] = Fill(
-            fill, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, weigh=len,
+            fill, size=curriculum.table.size, weigh=len,
             unit="rollouts",
         )  # fmt: skip
         self._logged = None if log_all_metrics else LOGGED_METRICS

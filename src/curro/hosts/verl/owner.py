@@ -26,22 +26,6 @@ from curro.hosts.verl.policy import ServedPolicy, Serving, VerlRows
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
 
-def recorded_groups(
-    rewards_PG: np.ndarray, completions: Sequence[Mapping[int, Completion]]
-) -> tuple[np.ndarray, np.ndarray, list[list[Completion]]]:
-    """Rewards (P, G), sizes (P,) and completions of groups without the sessions that failed.
-
-    Args:
-        rewards_PG: a column a session, NaN where it was not scored.
-        completions: P dicts by session, of the sessions that generated something.
-    """
-    sizes_P = np.array(list(map(len, completions)), np.int64)
-    recorded_PG = np.full((len(sizes_P), max(int(sizes_P.max(initial=0)), 1)), np.nan)
-    for recorded, rewards, group in zip(recorded_PG, rewards_PG, completions, strict=True):
-        recorded[: len(group)] = rewards[sorted(group)]
-    return recorded_PG, sizes_P, [[group[session] for session in sorted(group)] for group in completions]
-
-
 def held_out_rewards(
     uids: Sequence[str], rewards: Sequence[float], expected: Mapping[tuple[str, str], int] | None
 ) -> np.ndarray:
@@ -115,13 +99,14 @@ class CurriculumOwner:
         self.writer.drawn(draw)
         return draw
 
-    def observe(self, feedback: Feedback, completions: Sequence[Mapping[int, Completion]]) -> Verdict:
+    def observe(self, feedback: Feedback, completions: Sequence[Sequence[Completion | None]]) -> Verdict:
         """`Curriculum.observe`, and lines of the groups, with completions by session, in the run folder."""
         prompts = self.curriculum.ledger.prompts_of(feedback.tickets)
         verdict = self.curriculum.observe(**feedback.arguments())
-        recorded, step = recorded_groups(feedback.rewards, completions), self.curriculum.step + 1
-        rewards, sizes, texts = recorded
-        self.writer.groups(step, feedback.tickets, prompts, rewards, verdict, sizes, texts)
+        step = self.curriculum.step + 1
+        self.writer.groups(
+            step, feedback.tickets, prompts, feedback.rewards, verdict, completions=completions
+        )
         return verdict
 
     def drop(self, tickets: Sequence[int]) -> None:

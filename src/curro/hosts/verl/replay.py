@@ -2,8 +2,8 @@
 
 A group of verl's is the sessions of one `uid`; the uid carries the ticket of the draw. In each poll of its
 queue verl asks the buffer which finished groups are to be thrown away. `ReportingBuffer` answers with those
-that the gate rejects, after it has reported them all: `assemble` puts their sessions into arrays, the owner
-observes them, and tags in the queue note what has to survive a checkpoint.
+that the gate rejects, after it has reported them all: `finished_groups` puts their sessions into arrays, the
+owner observes them, and tags in the queue note what has to survive a checkpoint.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,27 +37,22 @@ else:
 
 
 @dataclass(frozen=True)
-class SessionOutcome:
-    """A session that has ended.
+class FinishedGroups:
+    """P groups that have ended, in the order of their tickets.
 
     Attributes:
-        group: the uid of its group.
-        session: its number in the group.
-        reward: the sum of verl's `rm_scores`; NaN where that is NaN, or `curro_scored` says that the session
-            was not scored.
-        extra: verl's `reward_extra_info`, which a model may have written.
-        completion: what was generated.
-        row: verl's `index` of the prompt's row.
-        key: the key of its last output in verl's queue, which has its reward.
+        uids: P.
+        feedback: with a column for each session; NaN where it failed or was not scored.
+        completions: of each group by session what was generated, None where the session failed.
+        keys: of each group by session the key in verl's queue of its last output, which has the reward.
+        numbers: the names of all numbers that `reward_extra_info` has.
     """
 
-    group: str
-    session: int
-    reward: float
-    extra: Mapping[str, Any]
-    completion: Completion = Completion("", 0, False)  # noqa: RUF009 - frozen
-    row: str = ""
-    key: str = ""
+    uids: Sequence[str]
+    feedback: Feedback
+    completions: Sequence[Sequence[Completion | None]]
+    keys: Sequence[Mapping[int, str]]
+    numbers: Collection[str]
 
 
 def is_scored(extra: Mapping[str, Any]) -> bool:
@@ -99,46 +94,6 @@ def held_out_signal(
     return np.where(own_scorer_N, rewards_N, sum_of_parts(list(parts_RN))).tolist()
 
 
-def assemble(
-    outcomes: Iterable[SessionOutcome], size: int, named: Sequence[str] = (), largest: float = math.inf
-) -> tuple[list[str], Feedback, list[dict[int, Completion]]]:
-    """The uids of P groups in the order of the tickets, feedback (P, G), and P completions by session.
-
-    A session that failed has no outcome, so its reward is NaN, like that of a session that was not scored.
-
-    Args:
-        outcomes: in any order.
-        size: G where no session has a higher number.
-        named: the numbers that the gate and the signal read, at most `largest` in size. Nothing else of
-            `reward_extra_info` is read: it may be what a model has written.
-
-    Raises:
-        RewardError: a group has sessions of different prompts.
-    """
-    known = list(outcomes)
-    names = sorted({outcome.group for outcome in known}, key=ticket_of)
-    row_of = {name: row for row, name in enumerate(names)}
-    width = max([size, *(outcome.session + 1 for outcome in known)])
-    rewards_PG = np.full((len(names), width), np.nan)
-    parts = {name: np.full_like(rewards_PG, np.nan) for name in named}
-    completions: list[dict[int, Completion]] = [{} for _ in names]
-    first: dict[str, str] = {}
-    for outcome in known:
-        row, session = row_of[outcome.group], outcome.session
-        if first.setdefault(outcome.group, outcome.row) != outcome.row:
-            raise RewardError(
-                f"the sessions of the group {outcome.group!r} are of different prompts (their `index` is "
-                f"{first[outcome.group]} and {outcome.row}): a group has to be of one, so correct the agent "
-                "loop manager that numbers them"
-            )
-        rewards_PG[row, session] = outcome.reward
-        completions[row][session] = outcome.completion
-        for name in named:
-            parts[name][row, session] = named_reward(outcome.extra, name, largest)
-    tickets = np.array([ticket_of(name) for name in names], np.int64)
-    return names, Feedback(tickets, rewards_PG, parts), completions
-
-
 class KnownNumbers:
     """What `reward_extra_info` has had in a run, to tell a number that is misspelt from one that is late.
 
@@ -150,10 +105,10 @@ class KnownNumbers:
         self.names: set[str] = set()
         self.groups = 0
 
-    def check(self, outcomes: Sequence[SessionOutcome], named: Sequence[str], batch: int) -> None:
-        """Take in the sessions of a poll."""
-        self.names.update(name for outcome in outcomes for name in outcome.extra)
-        self.groups += len({outcome.group for outcome in outcomes})
+    def check(self, groups: FinishedGroups, named: Sequence[str], batch: int) -> None:
+        """Take in the groups of a poll."""
+        self.names.update(groups.numbers)
+        self.groups += len(groups.uids)
         for name in named:
             if name not in self.names and self.groups >= batch:
                 raise RewardError(
@@ -271,30 +226,28 @@ class ReportingBuffer(Host):
         terminal = self.finished_keys["train"] | self.failure_keys["train"]
         self.settled &= terminal  # uids that have left the queue are forgotten
         ended = terminal - self.settled
-        outcomes = self._outcomes(ended - stale - failed)
-        answered = {outcome.group for outcome in outcomes}
+        groups = self.finished_groups(ended - stale - failed)
         tags: dict[str, dict[str, Any]] = {uid: {SETTLED: True} for uid in sorted(ended)}
         # in the order of the tickets: a set's order differs between runs, and the draws must not
-        lost = sorted(map(ticket_of, ended - answered))
+        lost = sorted(map(ticket_of, ended.difference(groups.uids)))
         if lost:
             self.owner.drop(lost)
         self.fill.dropped(lost, stale={ticket_of(uid) for uid in stale})
         # a group that was admitted and then grew too old was observed: its ticket is settled, but not its
         # place
         self.fill.expired(sorted(map(ticket_of, stale & self.settled)))
-        if answered:
-            self.known_numbers.check(outcomes, self.named, max(1, self.fill.fill.n))
-            names, feedback, completions = assemble(outcomes, self.group_size, self.named, self.largest)
-            verdict = self.owner.observe(feedback, completions)
+        if groups.uids:
+            self.known_numbers.check(groups, self.named, max(1, self.fill.fill.n))
+            verdict = self.owner.observe(groups.feedback, groups.completions)
             if verdict.auxiliary_samples is not None:
                 self.auxiliary_samples.append(verdict.auxiliary_samples)
             # without a gate only groups without any reward are not admitted: verl would train on their NaN
             if self._replaces_groups:
-                self.rejected = {names[row] for row in np.flatnonzero(~verdict.admitted)}
-            self._tag_credit(names, verdict)
-            self._replace_missing_rewards(feedback, outcomes)
-            self.fill.observed(feedback, verdict, filtered={ticket_of(uid) for uid in flat})
-            for uid in names:
+                self.rejected = {groups.uids[row] for row in np.flatnonzero(~verdict.admitted)}
+            self._tag_credit(groups.uids, verdict)
+            self._replace_missing_rewards(groups)
+            self.fill.observed(groups.feedback, verdict, filtered={ticket_of(uid) for uid in flat})
+            for uid in groups.uids:
                 tags[uid][PROMPT] = self.fill.fill.prompts_given_out[ticket_of(uid)]
         if ended:
             # in the queue, because a checkpoint of it has to say which tickets are settled
@@ -306,23 +259,22 @@ class ReportingBuffer(Host):
         """Whether verl replaces single groups; in the mode "sync" it does so only where a gate needs it."""
         return bool(self.trainer_mode != "sync" or self.sync_refill_failed_groups)
 
-    def _replace_missing_rewards(self, feedback: Feedback, outcomes: Iterable[SessionOutcome]) -> None:
+    def _replace_missing_rewards(self, groups: FinishedGroups) -> None:
         """Give sessions without a reward the mean reward of their group, in verl's queue.
 
         One NaN would make all advantages of its group NaN. With the mean of the group, the session's own
         advantage is 0, and the mean is what it was. A group without any reward is thrown away; where verl
         cannot replace it, its rewards become 0, so that its advantages are 0.
         """
-        mean_of = dict(zip(feedback.tickets.tolist(), feedback.means.tolist(), strict=True))
+        means_P = groups.feedback.means if self._replaces_groups else np.nan_to_num(groups.feedback.means)
         means = {
-            outcome.key: mean_of[ticket_of(outcome.group)]
-            for outcome in outcomes
-            if math.isnan(outcome.reward)
+            key: mean
+            for rewards, mean, keys in zip(
+                groups.feedback.rewards.tolist(), means_P.tolist(), groups.keys, strict=True
+            )
+            for session, key in keys.items()
+            if math.isnan(rewards[session]) and not math.isnan(mean)
         }
-        if self._replaces_groups:
-            means = {key: mean for key, mean in means.items() if not math.isnan(mean)}
-        else:
-            means = {key: 0.0 if math.isnan(mean) else mean for key, mean in means.items()}
         if not means:
             return
         data = tq.kv_batch_get(keys=list(means), partition_id="train", select_fields=["rm_scores"])
@@ -333,8 +285,14 @@ class ReportingBuffer(Host):
         fields = TensorDict({"rm_scores": nested}, batch_size=len(scores))
         tq.kv_batch_put(keys=list(means), partition_id="train", fields=fields)
 
-    def _outcomes(self, uids: set[str]) -> list[SessionOutcome]:
-        """The outcomes of all sessions of these groups; the last output of a session has its reward."""
+    def finished_groups(self, uids: set[str]) -> FinishedGroups:
+        """Those of these groups of which a session generated something; its last output has its reward.
+
+        Of `reward_extra_info` the numbers in `named` are read, and nothing else: a model may have written it.
+
+        Raises:
+            RewardError: a group has sessions of different prompts.
+        """
         last: dict[tuple[str, int], tuple[int, str]] = {}
         tokens: Counter[tuple[str, int]] = Counter()
         for key, tag in self.partitions["train"].items():
@@ -343,30 +301,44 @@ class ReportingBuffer(Host):
                 tokens[uid, session] += tag.get("response_len", 0)
                 if last.get((uid, session), (-1, ""))[0] < output:
                     last[uid, session] = output, key
-        if not last:
-            return []
-        keys = [key for _, key in last.values()]
+        names = sorted({uid for uid, _ in last}, key=ticket_of)
+        row_of = {name: row for row, name in enumerate(names)}
+        width = max([self.group_size, *(session + 1 for _, session in last)])
+        rewards_PG = np.full((len(names), width), np.nan)
+        parts = {name: np.full_like(rewards_PG, np.nan) for name in self.named}
+        completions: list[list[Completion | None]] = [[None] * width for _ in names]
+        keys: list[dict[int, str]] = [{} for _ in names]
+        numbers: set[str] = set()
+        prompt_of: dict[str, str] = {}
         wanted = ["rm_scores", "extra_fields", "index", *(["responses"] if self.decode else [])]
-        data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
-        fields = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
-        extras = [extra.get("reward_extra_info", {}) for extra in fields]
-        texts = [self.decode(ids) for ids in data["responses"]] if self.decode else [""] * len(keys)
-        lengths = [self.partitions["train"][key].get("response_len", 0) for key in keys]
-        rows = [str(getattr(row, "data", row)) for row in np.asarray(data["index"]).tolist()]
-        return [
-            SessionOutcome(
-                session[0],
-                session[1],
-                float(scores.sum()) if is_scored(extra) else math.nan,
-                extra,
-                Completion(text, tokens[session], length >= self.longest),
-                row,
-                key,
-            )
-            for session, scores, extra, text, length, row, key in zip(
-                last, data["rm_scores"], extras, texts, lengths, rows, keys, strict=True
-            )
-        ]
+        columns: list[Any] = []
+        if last:
+            last_keys = [key for _, key in last.values()]
+            data = tq.kv_batch_get(keys=last_keys, partition_id="train", select_fields=wanted)
+            columns = [data["rm_scores"], data["extra_fields"], np.asarray(data["index"]).tolist()]
+            columns.append(data["responses"] if self.decode else last_keys)
+        for ((uid, session), (_, key)), scores, fields, row, response in zip(
+            last.items(), *columns, strict=True
+        ):
+            place, prompt = row_of[uid], str(getattr(row, "data", row))
+            if prompt_of.setdefault(uid, prompt) != prompt:
+                raise RewardError(
+                    f"the sessions of the group {uid!r} are of different prompts (their `index` is "
+                    f"{prompt_of[uid]} and {prompt}): a group has to be of one, so correct the agent loop "
+                    "manager that numbers them"
+                )
+            extra = getattr(fields, "data", fields).get("reward_extra_info", {})
+            numbers.update(extra)
+            if is_scored(extra):
+                rewards_PG[place, session] = float(scores.sum())
+            for name, part_PG in parts.items():
+                part_PG[place, session] = named_reward(extra, name, self.largest)
+            is_cut = self.partitions["train"][key].get("response_len", 0) >= self.longest
+            text = self.decode(response) if self.decode else ""
+            completions[place][session] = Completion(text, tokens[uid, session], is_cut)
+            keys[place][session] = key
+        tickets = np.array([ticket_of(name) for name in names], np.int64)
+        return FinishedGroups(names, Feedback(tickets, rewards_PG, parts), completions, keys, numbers)
 
     def _tag_credit(self, names: Sequence[str], verdict: Verdict) -> None:
         """Tag outputs of sessions with their credit, or where verl credits with being without.

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from curro.core import registry
-from curro.core.bases import refuse_top_up, refuse_weights
+from curro.core.bases import refuse
 from curro.core.configuration import BASES, SETTINGS, read_signal
 from curro.core.errors import ConfigError
 from curro.core.policy import PolicyUse
@@ -102,7 +102,7 @@ class VerlSettings:
     def _check(self) -> None:
         if self.advantage is None:
             remedy = f", or {KEY}.advantage=group:divide_by_std=true"
-            refuse_weights(self.selection.has_weights, "verl", remedy)
+            refuse(self.selection.has_weights, "weights", "verl", remedy)
         if PolicyUse.WEIGHTS in self.selection.policy_use:
             raise ConfigError(
                 "this selection reads the policy's weights (frontier's features `entropy` do), "
@@ -110,7 +110,7 @@ class VerlSettings:
                 "curro.hosts.trl"
             )
         if self.admission is not None:
-            refuse_top_up(self.admission.needs_top_up, "verl")
+            refuse(self.admission.needs_top_up, "top-up", "verl")
         if self.allocation is not None and not self.divides_budget and self.selection.leaves_out != "groups":
             raise ConfigError(
                 f"{KEY}.allocation gives fewer rollouts to prompts that only estimate a difficulty, and this "
@@ -226,10 +226,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
 
 
 def refuse_large_batch(config: Any, mode: str, prompts: int) -> None:
-    """Refuse batches that need more prompts in flight at a time than the data set has.
-
-    Selections that draw a prompt again while it is in flight need no such check.
-    """
+    """Refuse batches that need more prompts in flight at a time than the data set has."""
     batch = config.data.train_batch_size
     ahead = math.floor(config.trainer.v1.get(mode, {}).get("num_warmup_batches", 0) * batch)
     if batch + ahead > prompts:

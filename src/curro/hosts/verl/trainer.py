@@ -166,9 +166,7 @@ class CurriculumTrainer(Host):
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
         settings, size = self.settings, len(self.train_dataset)
-        may_repeat = settings.selection.repeats
-        if not may_repeat:
-            refuse_large_batch(self.config, self.mode, size)
+        refuse_large_batch(self.config, self.mode, size)
         self.prompt_rows = DrawnRows(size)
         self.train_dataloader = StatefulDataLoader(
             dataset=self.train_dataset,
@@ -194,9 +192,7 @@ class CurriculumTrainer(Host):
         self.replay_buffer.owner = self.owner
         self.replay_buffer.largest = largest_reward(settings.curriculum["reward_range"])
         self.replay_buffer.named = tuple(dict.fromkeys([*settings.named, *signal]))
-        self.fill = PolledFill(
-            cast(Port, self.owner), settings.fill_limit, size=size, may_repeat=may_repeat, advice=FILL_ADVICE
-        )
+        self.fill = PolledFill(cast(Port, self.owner), settings.fill_limit, size=size, advice=FILL_ADVICE)
         self.replay_buffer.fill = self.fill
 
     def on_init_end(self) -> None:

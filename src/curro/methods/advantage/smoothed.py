@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from curro.core.bases import Advantage
@@ -44,8 +42,7 @@ class Smoothed(Advantage):
     is alpha n / (alpha n + (1 - alpha) n'), which is alpha if sizes are equal. So M and S are as if from the
     rollouts put together, and a group of 3 moves them less than one of 90.
 
-    M, S and n' are the prompt table's columns `ers_mean`, `ers_variance` and `ers_size`. Groups are taken in
-    the order they are reported.
+    M, S and n' are the prompt table's columns `ers_mean`, `ers_variance` and `ers_size`.
 
     Args:
         alpha: weight of the present group, in (0, 1], or "1/n": the mean over all visits.
@@ -88,7 +85,7 @@ class Smoothed(Advantage):
     def __call__(self, groups: Groups) -> np.ndarray:
         advantages_PG = np.zeros(groups.rewards.shape)
         smooth(
-            groups.prompts, self.table["visits"][groups.prompts] + 1 + _turns(groups), groups.count,
+            groups.prompts, self.table["visits"][groups.prompts] + 1, groups.count,
             groups.mean, groups.variance, groups.rewards, groups.scored,
             0.0 if self.alpha == "1/n" else float(self.alpha), KINDS[self.variance],
             self.deviation == "current", float(self.epsilon), _LEAST,
@@ -96,19 +93,6 @@ class Smoothed(Advantage):
             self.mean_N, self.variance_N, self.size_N, advantages_PG,
         )  # fmt: skip
         return advantages_PG
-
-
-def _turns(groups: Groups) -> np.ndarray:
-    """How many scored groups of the same prompt stand before each group, int64 (P,)."""
-    turns_P = np.zeros(len(groups.prompts), np.int64)
-    ascending = np.sort(groups.prompts)
-    if (ascending[1:] > ascending[:-1]).all():
-        return turns_P
-    met: Counter[int] = Counter()
-    for p in np.flatnonzero(groups.count).tolist():
-        turns_P[p] = met[groups.prompts[p]]
-        met[groups.prompts[p]] += 1
-    return turns_P
 
 
 @kernel

@@ -35,12 +35,12 @@ class Features:
     """Base of all features: they turn prompts into D numbers that a regression reads, and stay as they are.
 
     Attributes:
-        blocks: how many of the D features each kind has.
+        width: D, how many numbers.
         needs_policy: whether the policy computes them, so that a host has to lend it.
         knows: whether they predict a success rate before the regression was ever fitted.
     """
 
-    blocks: Sequence[int] = ()
+    width = 0
     needs_policy = False
     knows = False
 
@@ -54,7 +54,7 @@ class Features:
     @property
     def means(self) -> np.ndarray:
         """Prior means of a regression's weights, float64 (D,)."""
-        return np.zeros(sum(self.blocks))
+        return np.zeros(self.width)
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
         """The features of prompts (P,), float64 (P, D)."""
@@ -64,7 +64,7 @@ class Features:
 class TextFeatures(Features):
     """Hashed counts of what a prompt's text is made of (`text_features`): bytes, words, lengths."""
 
-    blocks = (*2 * (1 << BITS,), 2)
+    width = 2 * (1 << BITS) + 2
 
     def bind(self, table: PromptTable) -> bool:
         self.rows = table.rows
@@ -83,7 +83,7 @@ class EntropyFeatures(Features):
     about a prompt once, so that all of them together cost one reading of the data set.
     """
 
-    blocks = (2,)
+    width = 2
     needs_policy = True
 
     def bind(self, table: PromptTable) -> bool:
@@ -110,7 +110,7 @@ class JoinedFeatures(Features):
 
     def bind(self, table: PromptTable) -> bool:
         self.parts = [features for features in self.parts if features.bind(table)]
-        self.blocks = [size for features in self.parts for size in features.blocks]
+        self.width = sum(features.width for features in self.parts)
         return bool(self.parts)
 
     def attach(self, policy: Policy) -> None:
@@ -143,7 +143,7 @@ class KnownFeatures(JoinedFeatures):
     def bind(self, table: PromptTable) -> bool:
         """Read the column."""
         super().bind(table)
-        self.blocks = [*self.blocks, 1]
+        self.width += 1
         if table.rows is None:
             raise ConfigError(f"known={self.column} is a column: give the curriculum a `PromptSet` with rows")
         rates = table.column_of_rows(self.column)
@@ -164,8 +164,7 @@ class KnownFeatures(JoinedFeatures):
     @property
     def means(self) -> np.ndarray:
         """Prior means of the weights, float64 (D,): 1 for the known rate, 0 for the others."""
-        width = sum(self.blocks)
-        return np.eye(1, width, width - 1)[0]
+        return np.eye(1, self.width, self.width - 1)[0]
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
         known_P1 = self.logit_N[prompts][:, None]
@@ -198,7 +197,7 @@ def text_features(texts: Sequence[str]) -> np.ndarray:
     raw = [text.encode("utf-8", "replace") for text in texts]
     raw = [text if len(text) <= _LONGEST else _ends(text) for text in raw]
     sizes = np.array([len(text) for text in raw], np.int64)
-    features_PD = np.empty((len(raw), sum(TextFeatures.blocks)))
+    features_PD = np.empty((len(raw), TextFeatures.width))
     data = np.frombuffer(b"".join(raw), np.uint8)
     count_texts(data, np.cumsum(sizes), BITS, _RAMP, _LOGS, features_PD)
     return features_PD

@@ -178,10 +178,10 @@ class FeaturePosterior(FadedPosterior):
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
         self.has_features = self.features.bind(table)
-        blocks, width = self.features.blocks, sum(self.features.blocks)
-        means = LogisticRegression(blocks, self.features.means)
+        width = self.features.width
         # of means and of variances, which reads one feature more
-        self.regressions = means, LogisticRegression((*blocks, 1), np.eye(1, width + 1, width)[0])
+        last_E = np.eye(1, width + 1, width)[0]
+        self.regressions = LogisticRegression(self.features.means), LogisticRegression(last_E)
         # of each group: prompt, size, mean and variance
         self.recent = np.empty((4, 0))
         self.rows_KD = np.empty((0, width))

@@ -1,4 +1,4 @@
-"""Success rates from features: a logistic regression that learns its own penalties.
+"""Success rates from features: a logistic regression that says 1/2 where it knows nothing.
 
 The class comes first. Its kernels follow: prediction, the mean of the features, one step of Newton's method,
 and the products of matrices and vectors that they share.
@@ -6,7 +6,7 @@ and the products of matrices and vectors that they share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,54 +19,44 @@ FLAT_BIAS = 1e-6
 """Penalty of the bias, so small that the bias is free."""
 ROUNDS = 3
 """Steps of conjugate gradients in a step of Newton's method."""
-_LOOSEST, _TIGHTEST = 1e-2, 1e4
 _FARTHEST = 4.0
 
 
 class LogisticRegression:
-    """Success rate p = 1 / (1 + exp(-(b + x w))) with w_d ~ Normal(mean_d, 1 / penalty of d's block).
+    """Success rate p = 1 / (1 + exp(-(b + x w))) with w_d ~ Normal(mean_d, 1).
 
     The features x are centred at their weighted mean. A fit starts from the last one and takes one step of
     Newton's method, solved by three steps of conjugate gradients, that moves no logit by more than 4; it is
-    meant to be called after every few groups. Then the penalty of each block of features takes one step of
-    MacKay's evidence rule (Neural Computation 1992),
+    meant to be called after every few groups, and costs a few passes over the features.
 
-        known = sum over the block of 1 - penalty / H_dd,    at most the number of points
-        penalty = known / |w - mean|^2,
+    Predictions are moderated by the uncertainty of the weights (MacKay, "The evidence framework applied to
+    classification networks", Neural Computation 1992), with the diagonal of the Hessian H:
 
-    clipped to [0.01, 10,000], with the diagonal of the Hessian H in place of the diagonal of its inverse. So
-    blocks that do not help lose their weight, and nothing has to be tuned. A fit costs a few passes over the
-    features.
+        p = 1 / (1 + exp(-z / sqrt(1 + pi v / 8))),    z = b + x w,    v = sum of x_d^2 / H_dd
+
+    It is near 1/2 where the features were seldom seen, so that a family of prompts unlike all others is
+    tried. A learnt variance of the weights would hold the few words that tell families apart to the weights
+    of the many that tell nothing.
 
     Args:
-        blocks: the number of features of each block.
-        mean_D: prior means of the weights, which they have before the first fit; None: 0.
+        mean_D: prior means of the weights, which they have before the first fit.
     """
 
-    def __init__(self, blocks: Sequence[int], mean_D: np.ndarray | None = None) -> None:
-        self.block_D = np.repeat(np.arange(len(blocks)), blocks)
-        self.centre_D = np.zeros(len(self.block_D))
-        self.mean_D = np.zeros(len(self.block_D)) if mean_D is None else mean_D
-        self.weight_D = self.mean_D.copy()
-        self.bias = 0.0
-        self.penalty_B = np.ones(len(blocks))
+    def __init__(self, mean_D: np.ndarray) -> None:
+        self.mean_D, self.weight_D = mean_D, mean_D.copy()
+        self.bias, self.centre_D = 0.0, np.zeros(len(mean_D))
+        self.variance_D = np.zeros(len(mean_D))  # before the first fit the means are taken at their word
 
     def fit(self, features_KD: np.ndarray, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
         """Fit to K rows with success rates in [0, 1], measured by `trials_K` trials, not all of them 0."""
-        live_D = np.empty(len(self.block_D), np.bool_)
+        live_D, diagonal_D = np.empty(len(self.mean_D), np.bool_), np.empty(len(self.mean_D))
         centre_and_live(features_KD, trials_K, self.centre_D, live_D)
         self.weight_D[~live_D] = self.mean_D[~live_D]
-        penalty_D, diagonal_D = self.penalty_B[self.block_D], np.empty(len(self.block_D))
         self.bias = newton_step(
-            features_KD, rate_K, trials_K, self.centre_D, live_D, penalty_D, self.mean_D, ROUNDS, _FARTHEST,
+            features_KD, rate_K, trials_K, self.centre_D, live_D, self.mean_D, ROUNDS, _FARTHEST,
             self.bias, self.weight_D, diagonal_D,
         )  # fmt: skip
-        blocks = len(self.penalty_B)
-        known_B = np.bincount(self.block_D, live_D * (1 - penalty_D / diagonal_D), blocks)
-        square_B = np.bincount(self.block_D, (self.weight_D - self.mean_D) ** 2, blocks)
-        evidence_B = np.clip(known_B, 1e-3, len(rate_K)) / np.maximum(square_B, 1e-9)
-        varies_B = np.bincount(self.block_D, live_D, blocks) > 0
-        self.penalty_B[varies_B] = np.clip(evidence_B, _LOOSEST, _TIGHTEST)[varies_B]
+        self.variance_D = 1 / diagonal_D
 
     def predict(self, features_PD: np.ndarray) -> np.ndarray:
         """Success rates (P,) of rows (P, D).
@@ -79,36 +69,32 @@ class LogisticRegression:
         if width != size:
             raise CheckpointError(f"the saved regression is of {size} features, the prompts have {width}")
         rate_P = np.empty(rows)
-        predict(features_PD, self.centre_D, self.bias, self.weight_D, rate_P)
+        predict(features_PD, self.centre_D, self.bias, self.weight_D, self.variance_D, rate_P)
         return rate_P
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "centre": self.centre_D.copy(),
-            "weight": self.weight_D.copy(),
-            "bias": self.bias,
-            "penalty": self.penalty_B.copy(),
-        }
+        arrays = {"centre": self.centre_D, "weight": self.weight_D, "variance": self.variance_D}
+        return {name: array_D.copy() for name, array_D in arrays.items()} | {"bias": self.bias}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        shapes = [state[name].shape for name in ("centre", "weight", "penalty")]
-        has_shapes = shapes == [self.block_D.shape, self.block_D.shape, self.penalty_B.shape]
+        arrays = [state[name] for name in ("centre", "weight", "variance")]
+        has_shapes = all(array_D.shape == self.mean_D.shape for array_D in arrays)
         check_state(has_shapes, "regression", "is of another number of features")
-        numbers = np.concatenate([state["centre"], state["weight"], [state["bias"]]])
-        is_valid = np.isfinite(numbers).all() and (state["penalty"] > 0).all()
-        check_state(
-            is_valid, "regression", "has numbers that are not finite, or penalties that are not above 0"
-        )
-        self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
-        self.bias, self.penalty_B = float(state["bias"]), state["penalty"].copy()
+        is_valid = np.isfinite([*np.concatenate(arrays), state["bias"]]).all() and (arrays[2] >= 0).all()
+        check_state(is_valid, "regression", "has numbers that no fit gives")
+        self.centre_D, self.weight_D, self.variance_D = (array_D.copy() for array_D in arrays)
+        self.bias = float(state["bias"])
 
 
 @kernel
-def predict(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
-    """Write the success rate of each row."""
+def predict(features, centre, bias, weight, variance, out):  # type: ignore[no-untyped-def]
+    """Write the moderated success rate of each row."""
     _times(features, centre, bias, weight, out)
     for k in range(out.size):
-        out[k] = _logistic(out[k])
+        spread = 0.0
+        for d in range(centre.size):
+            spread += (features[k, d] - centre[d]) ** 2 * variance[d]
+        out[k] = _logistic(out[k] / np.sqrt(1 + np.pi / 8 * spread))
 
 
 @kernel
@@ -126,7 +112,7 @@ def centre_and_live(features, trials, centre, live):  # type: ignore[no-untyped-
 
 @kernel
 def newton_step(  # type: ignore[no-untyped-def]
-    features, rate, trials, centre, live, penalty, mean, rounds, farthest, bias, weight, diagonal
+    features, rate, trials, centre, live, mean, rounds, farthest, bias, weight, diagonal
 ):
     """One step of Newton's method, by conjugate gradients with the Hessian's diagonal in front.
 
@@ -151,8 +137,8 @@ def newton_step(  # type: ignore[no-untyped-def]
             diagonal[d] += bent * features[k, d]
     for d in range(width):
         spread = diagonal[d] + centre[d] * (centre[d] * whole - 2 * once[d])
-        diagonal[d] = max(spread, 0.0) + penalty[d]
-        residual[d] = residual[d] - penalty[d] * (weight[d] - mean[d]) if live[d] else 0.0
+        diagonal[d] = max(spread, 0.0) + 1
+        residual[d] = residual[d] - (weight[d] - mean[d]) if live[d] else 0.0
     step, search, image = np.zeros(width), residual / diagonal, np.empty(width)
     step_0, search_0 = 0.0, residual_0 / (whole + FLAT_BIAS)
     length = residual_0 * search_0 + (residual * search).sum()
@@ -166,7 +152,7 @@ def newton_step(  # type: ignore[no-untyped-def]
         image_0 = _back(features, centre, logit, image) + FLAT_BIAS * search_0
         along = search_0 * image_0
         for d in range(width):
-            image[d] += penalty[d] * search[d]
+            image[d] += search[d]
             along += search[d] * image[d]
         far = length / along
         step_0 += far * search_0

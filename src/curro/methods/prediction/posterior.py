@@ -172,26 +172,12 @@ class FadedPosterior:
         if seen.any():
             self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
         self._learn_more(prompts, size, mean, variance)
-        old = self._evidence_before(prompts, age, size)
+        old = self.count[prompts] * 0.5 ** (age / self.half_life)  # rollouts that still count
         several = size > 1
         self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
 
         add_evidence(self.count, self.mean, self.variance, prompts, old, size, mean, variance)
         return prompts
-
-    def _evidence_before(self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """Rollouts (P,) of each group's prompt that still count when the group is learnt.
-
-        Groups of one prompt that are learnt together do not fade in between: those before count fully.
-        """
-        old = self.count[prompts] * 0.5 ** (age / self.half_life)
-        first = np.flatnonzero(np.diff(prompts, prepend=-1))
-        if len(first) == len(prompts):
-            return old
-        groups = np.diff(first, append=len(prompts))
-        learnt = np.cumsum(size) - size
-        # the greatest of their ages is that of the evidence: the others may be since a group learnt with them
-        return np.repeat(np.minimum.reduceat(old, first) - learnt[first], groups) + learnt
 
     def _learn_half_life(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray

@@ -46,7 +46,6 @@ class PrioritizedSampling(Selection):
         beta: of (11), in [0, 1], at the first step.
         anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
         epsilon: above 0.
-        replacement: whether a prompt may come twice in a batch, and while it is in flight.
         normalize: the largest weight of (11) is that of the "batch", by which `Curriculum.credit` divides,
             or of "all" prompts, by which weights are divided as they are drawn.
 
@@ -65,7 +64,6 @@ class PrioritizedSampling(Selection):
         beta: float = 0.4,
         anneal_steps: int = 0,
         epsilon: float = 1e-6,
-        replacement: bool = False,
         normalize: str = "batch",
     ) -> None:
         for name, value, known in (
@@ -85,7 +83,7 @@ class PrioritizedSampling(Selection):
             raise ConfigError(f"epsilon is in [1e-12, 1], not {epsilon}")
         self.priority, self.statistics, self.normalize = priority, statistics, normalize
         self.exponent, self.beta, self.anneal_steps = exponent, beta, anneal_steps
-        self.epsilon, self.replacement, self.repeats = epsilon, replacement, replacement
+        self.epsilon = epsilon
         self.has_weights = exponent > 0 and (beta > 0 or anneal_steps > 0)
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -98,18 +96,13 @@ class PrioritizedSampling(Selection):
 
     def select(self, n: int, step: int) -> Choice:
         first, again = self.rng.random((n, 2)).T
-        if self.repeats:
-            prompts, chance = self.tree.sample(first)
-        else:
-            table = self.table
-            prompts, chance = self.tree.sample_free(first, again, table["in_flight"], table.prompts_in_flight)
+        table = self.table
+        prompts, chance = self.tree.sample_free(first, again, table["in_flight"], table.prompts_in_flight)
         weights = self._weights(chance, step)
         return Choice(prompts, Reason.by_visits(self.table["visits"][prompts]), chance, weights)
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         chance_P = choice.probabilities
-        if self.repeats:
-            return 1 / (chance_P * self.table.size)
         in_flight = self.table.prompts_in_flight
         left_P = 1 - self.tree.weights(in_flight).sum() / self.tree.total - (np.cumsum(chance_P) - chance_P)
         # the prompt itself was left, whatever rounding says

@@ -22,13 +22,7 @@ class Uniform(Selection):
     its own.
 
     The probabilities are 1 over the free prompts, without knowledge of the pass.
-
-    Args:
-        replacement: draw every prompt independently of what came before instead of in passes.
     """
-
-    def __init__(self, *, replacement: bool = False) -> None:
-        self.replacement = replacement
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -37,7 +31,7 @@ class Uniform(Selection):
         # how many passes each prompt has been in, where sources have shares and so passes of their own
         self.turns_N: np.ndarray | None = None
         self._ranks: dict[int, np.ndarray] = {}
-        if table.has_shares and not self.replacement:
+        if table.has_shares:
             self.turns_N = table.add("uniform_turns", np.int32, 0)
             self.place_N = np.empty(table.size, np.int64)
             self._place(self.turns_N, np.arange(table.size))
@@ -84,12 +78,7 @@ class Uniform(Selection):
         free = self.table.size - len(self.table.prompts_in_flight)
         taken = np.empty(0, np.int64)
         while len(taken) < n:
-            if self.replacement:
-                drawn = self.rng.integers(self.table.size, size=n - len(taken))
-            else:
-                drawn = self._next(n - len(taken))
-            _, first = np.unique(drawn, return_index=True)
-            drawn = drawn[np.sort(first)]
+            drawn = self._next(n - len(taken))
             drawn = drawn[~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)]
             taken = np.concatenate([taken, drawn])
         return Choice.of(taken, Reason.UNIFORM, 1 / np.arange(free, free - n, -1))
