@@ -5,9 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 from benchmarks.bench.plan import plan
 from benchmarks.bench.results import Results, row_of
-from benchmarks.bench.search import Search, searched_methods
 from benchmarks.bench.statistics import task_scores, totals
-from benchmarks.bench.tables import searched_sheets, sheets
+from benchmarks.bench.tables import sheets
 
 from curro.core.errors import RunError
 from curro.runs.folder import RunFolder
@@ -93,24 +92,6 @@ def test_kept_as_parquet_and_found_again(tmp_path):
     assert titles == [f"All hard pools ({TASK}), 2 seeds", TASK]
 
 
-def test_the_table_of_a_search_has_the_chosen_runs_alone(tmp_path):
-    results = Results(tmp_path / "search.parquet", {})
-    (cell,) = plan([TASK], ["uniform"], seeds=1, rollouts=400)
-    search = Search(cell, 1)
-    for i, setting in enumerate(search.grid()):
-        for seed in range(3):
-            ends = 0.9 if setting == (2, 8, 0.5) and seed < 2 else 0.5
-            row = made(tmp_path / f"{i}-{seed}", "uniform", [0.1, 0.2, 0.3, ends, ends])[1]
-            made_at = search.at(setting, seed)
-            results.rows[made_at.identity] = row | {"method": "uniform", "seed": seed}
-    found = searched_methods(results, [search])
-    assert found[TASK]["uniform"].setting == (2, 8, 0.5)
-    pools, tuned = searched_sheets(found)
-    assert pools.title == f"All hard pools ({TASK}), one seed, so without intervals"
-    assert tuned.columns[:6] == ("method", "P", "G", "rate", "seeds", "pass@1")
-    assert tuned.rows[0][:6] == ("uniform", "2", "8", "x0.354", "1", "0.500")
-
-
 def test_calibration_of_a_run_in_tenths(tmp_path):
     folder = RunFolder.create(tmp_path / "run", {"curriculum": {"reward_range": [0, 1]}})
     folder.append_metrics({"step": 1, "rollouts": 400, "seconds": 1.0, "cpu_seconds": 1.0} | EVALUATED)
@@ -128,14 +109,3 @@ def test_calibration_of_a_run_in_tenths(tmp_path):
     (asked,) = (cell for cell in plan(["chains/hard"], ["METIS"], seeds=1, rollouts=400) if cell.method.asks)
     row = row_of(asked, "flags", folder, np.zeros(100))
     assert np.allclose(row["realised_variance"], [0] * 5 + [0.25] * 5)
-
-
-def test_a_damaged_file_and_one_of_another_version(tmp_path):
-    (tmp_path / "results.parquet").write_text("no")
-    with pytest.raises(RunError, match="damaged"):
-        Results.open(tmp_path / "results.parquet")
-    import pyarrow as pa
-
-    pq.write_table(pa.table({"task": ["a"]}), tmp_path / "other.parquet")
-    with pytest.raises(RunError, match="another version"):
-        Results.open(tmp_path / "other.parquet")

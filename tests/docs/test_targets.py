@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,32 +52,3 @@ def test_the_table_names_the_makefiles_targets_and_files_that_exist(rows):
     assert named >= set(phony) - {"check", "demo", "lock", "pretrained"}
     for pattern in (pattern for patterns, _ in rows for pattern in patterns):
         assert pattern == "*" or any(ROOT.glob(pattern)), pattern
-
-
-def test_a_branch_is_compared_with_where_it_left_main(tmp_path):
-    def git(*arguments: str) -> None:
-        who = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
-        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
-
-    def check(*files: str) -> str:
-        command = ["python3", ".ci/targets.py", *files]
-        return subprocess.run(
-            command, cwd=tmp_path, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(SCRIPT, tmp_path / ".ci")
-    shutil.copy(ROOT / "CONTRIBUTING.md", tmp_path)
-    (tmp_path / "mkdocs.yml").write_text("")
-    git("init", "-b", "main")
-    git("add", ".")
-    git("commit", "-m", "first")
-    assert check() == ""
-    git("checkout", "-b", "branch")
-    git("mv", "mkdocs.yml", "pyproject.toml")  # what is moved away counts where it was, too
-    git("commit", "-m", "second")
-    assert check() == "lint test docs docs-blocks wheel"
-    (tmp_path / "tests/loggers").mkdir(parents=True)
-    (tmp_path / "tests/loggers/test_new.py").write_text("")
-    assert check() == "lint test docs docs-blocks loggers wheel"
-    assert check("docs/trl.md") == "docs docs-blocks"

@@ -2,9 +2,7 @@ import json
 
 import pytest
 import torch
-from benchmarks.learning.warm_models import main
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from typer import BadParameter
 
 from curro.core.errors import ConfigError
 from curro.lab import CHECKPOINTS, families, family, load
@@ -86,12 +84,6 @@ def test_a_chat_prompt_is_answered_too() -> None:
     text = tokenizer.decode(output[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
     assert len(text) == 3
     assert text.isdigit()
-
-
-def test_a_family_without_a_model_of_its_own_has_none_made(tmp_path) -> None:
-    with pytest.raises(BadParameter, match="that of chains"):
-        main("chains_share", tmp_path / "made")
-    assert not (tmp_path / "made").exists()
 
 
 def test_an_unknown_model_is_answered_with_the_right_ones() -> None:

@@ -204,7 +204,7 @@ class RunWriter:
             step: the training step that they are for, from 1.
             tickets, prompts: of the groups, which `drawn` has noted.
             rewards_PG: NaN where a rollout was not scored; rows of smaller groups end in NaN.
-            sizes_P: how many rollouts were generated of each, scored or not; by default its completions.
+            sizes_P: how many rollouts each group has, scored or not; by default as many as completions.
             completions: of each group, in the order of its rewards, None for a rollout that failed; empty
                 where the host does not know them.
         """

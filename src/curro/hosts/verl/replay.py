@@ -43,8 +43,9 @@ class FinishedGroups:
     Attributes:
         uids: P.
         feedback: with a column for each session; NaN where it failed or was not scored.
-        completions: of each group by session what was generated, None where the session failed.
-        keys: of each group by session the key in verl's queue of its last output, which has the reward.
+        completions: what each session of each group generated; None where it failed.
+        keys: a dict a group, from the session to the key of its last output in verl's queue, which has the
+            session's reward.
         numbers: the names of all numbers that `reward_extra_info` has.
     """
 
@@ -286,9 +287,10 @@ class ReportingBuffer(Host):
         tq.kv_batch_put(keys=list(means), partition_id="train", fields=fields)
 
     def finished_groups(self, uids: set[str]) -> FinishedGroups:
-        """Those of these groups of which a session generated something; its last output has its reward.
+        """Read the groups in which any session generated something.
 
-        Of `reward_extra_info` the numbers in `named` are read, and nothing else: a model may have written it.
+        A session's last output has its reward. Only the numbers in `named` are read from `reward_extra_info`,
+        because a model may have written it.
 
         Raises:
             RewardError: a group has sessions of different prompts.
