@@ -133,7 +133,7 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
         inputs, outputs = _either(tests, _INPUT), _either(tests, _OUTPUT)
         pairs = list(zip(inputs, outputs, strict=True))
     elif tests and all(isinstance(test, str) for test in tests):
-        return _statements(tests, setup, tested)
+        return _statements([*tests], setup, tested)
     else:
         named = (test.get("fn_name") or _function_of(test.get("metadata")) for test in tests)
         is_functional = any(test.get("testtype") == "functional" for test in tests)

@@ -213,7 +213,7 @@ class RunWriter:
         table, prompts = self.table, [int(prompt) for prompt in prompts]
         predicted = {name: table[name][prompts] for name in PREDICTED if name in table.columns}
         generated = [
-            [pair for pair in zip(rewards_G, group, strict=False) if pair[1] is not None]
+            [(reward, made) for reward, made in zip(rewards_G, group, strict=False) if made is not None]
             for rewards_G, group in zip(rewards_PG.tolist(), completions, strict=False)
         ]
         if sizes_P is None:

@@ -244,7 +244,7 @@ class ReportingBuffer(Host):
                 self.auxiliary_samples.append(verdict.auxiliary_samples)
             # without a gate only groups without any reward are not admitted: verl would train on their NaN
             if self._replaces_groups:
-                self.rejected = {groups.uids[row] for row in np.flatnonzero(~verdict.admitted)}
+                self.rejected = {groups.uids[row] for row in np.flatnonzero(~verdict.admitted).tolist()}
             self._tag_credit(groups.uids, verdict)
             self._replace_missing_rewards(groups)
             self.fill.observed(groups.feedback, verdict, filtered={ticket_of(uid) for uid in flat})

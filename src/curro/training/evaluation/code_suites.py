@@ -23,7 +23,7 @@ from curro.core.errors import ConfigError
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
 from curro.reward.programs import program_of
-from curro.reward.reward import Reward, Score
+from curro.reward.reward import Reward, Verdict
 
 STANDARD_INPUT = "Write a Python program that reads from standard input and writes to standard output."
 """What LiveCodeBench's problems end with, and those that METIS' recipe for programs trains on."""
@@ -172,7 +172,7 @@ def with_heads(reward: Reward, prompts: PromptSet) -> Reward:
             for completion, row in zip(completions, rows, strict=True)
         ]
 
-    def verify(completions: Sequence[str], rows: Sequence[Row]) -> Sequence[Score]:
+    def verify(completions: Sequence[str], rows: Sequence[Row]) -> Sequence[Verdict]:
         return reward.verify(whole(completions, rows), rows)
 
     return Reward(reward.name, verify)

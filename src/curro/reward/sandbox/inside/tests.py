@@ -453,7 +453,7 @@ def parametrized(function: Any) -> None:
 
     marks = [mark for mark in function.pytestmark if mark.name == "parametrize"]
     for values in product(*(mark.args[1] for mark in marks)):
-        named = {}
+        named: dict[str, Any] = {}
         for mark, value in zip(marks, values, strict=True):
             names = (
                 mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
