@@ -41,7 +41,7 @@ async def main(base_url: str, batches: int = 50, log_path: str = "runs/tinker-la
     options = {"groups_per_batch": 8, "group_size": 8, "batches": batches, "log_path": log_path}
     await train.main(train.Config(
         dataset_builder=Chains(options=options), rollout_error_tolerance=FilledGroups(), base_url=base_url,
-        model_name=str(lab.CHECKPOINTS / "chains"), recipe_name="curro", log_path=log_path,
+        model_name=str(lab.model.CHECKPOINTS / "chains"), recipe_name="curro", log_path=log_path,
         learning_rate=1e-2, lora_rank=8, max_tokens=16,
     ))  # fmt: skip
 

@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast
 from trl import GRPOConfig
 
 from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.lab.model import build_model
 
 sys.path.insert(0, str(Path(__file__).parent))
 from higher_lower import GUESSES, HigherLower
@@ -84,13 +85,8 @@ def main(game: Callable[[], Any] = HigherLower) -> None:
         reward_weights=[0.0], learning_rate=2e-3, lr_scheduler_type="constant",
         logging_steps=10, save_strategy="no", report_to=[], use_cpu=True, bf16=False,
     )  # fmt: skip
-    model = Qwen3Config(
-        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=192, num_hidden_layers=2, head_dim=16,
-        num_attention_heads=4, num_key_value_heads=4, tie_word_embeddings=True, initializer_range=0.04,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
     trainer = CurriculumGRPOTrainer(
-        model=Qwen3ForCausalLM(model),
+        model=build_model(tokenizer, width=64, layers=2),
         processing_class=tokenizer,
         reward_funcs=solved,  # weighs nothing: what is trained on is what the games' `get_reward` returns
         environment_factory=game,

@@ -24,7 +24,7 @@ def trl(folder: Path) -> None:
     from trl import GRPOConfig, GRPOTrainer
 
     from curro.data import load_prompts
-    from curro.lab import load
+    from curro.lab.model import load
 
     model, tokenizer = load("spell_backward")
     rows = load_prompts("lab:spell_backward").rows[:ROWS]

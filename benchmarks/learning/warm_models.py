@@ -19,14 +19,13 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import typer
-from benchmarks.learning.lab_model import build_model, build_tokenizer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from curro.core.errors import ConfigError, CurroError
-from curro.lab import CHECKPOINTS
 from curro.lab import family as family_of
 from curro.lab.family import Difficulty, Family
 from curro.lab.judging import JudgingFamily
+from curro.lab.model import CHECKPOINTS, build_model, build_tokenizer
 from curro.lab.sampling import pass_rates
 
 SYSTEM = "You are a helpful assistant."

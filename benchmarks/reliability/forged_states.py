@@ -73,7 +73,8 @@ class Policy:
 @cache
 def tiny_model() -> tuple[Any, Any]:
     import torch
-    from benchmarks.learning.lab_model import build_model, build_tokenizer
+
+    from curro.lab.model import build_model, build_tokenizer
 
     torch.manual_seed(0)
     return build_model(build_tokenizer(), width=8, layers=1).base_model, build_tokenizer()

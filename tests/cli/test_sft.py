@@ -6,9 +6,9 @@ import json
 
 import pytest
 import torch
-from benchmarks.learning.lab_model import build_model
 
 from curro import lab
+from curro.lab.model import build_model
 from curro.rollout.engines.models import load_model
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import datasets
 import torch
-from benchmarks.learning.lab_model import build_model, build_tokenizer
+
+from curro.lab.model import build_model, build_tokenizer
 
 _load_dataset = datasets.load_dataset
 PROBLEMS = 64

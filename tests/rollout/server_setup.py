@@ -41,9 +41,9 @@ def on_loopback(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 def save_models(folder: Path) -> tuple[Path, Path]:
     """The lab's chains, and a model with random weights that never ends; both to be sampled greedily."""
     import torch
-    from benchmarks.learning.lab_model import build_model
 
     from curro.lab import load
+    from curro.lab.model import build_model
 
     torch.manual_seed(0)
     chains, tokenizer = load("chains")

@@ -12,11 +12,11 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from benchmarks.learning.lab_model import build_model
 
 from curro import Curriculum
 from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
+from curro.lab.model import build_model
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.local import LocalEngine
 from curro.rollout.filler import Filler

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curro.core.errors import ConfigError
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 __all__ = ["Family", "Recipe", "families", "family", "load"]
-
-CHECKPOINTS = Path(__file__).parent / "checkpoints"
 
 _FAMILIES: dict[str, type[Family]] = {
     cls.name: cls
@@ -46,18 +43,7 @@ def family(name: str) -> Family:
 
 
 def load(name: str) -> tuple[Any, PreTrainedTokenizerFast]:
-    """The family's warm model (float32, on the CPU, in evaluation mode) and its tokenizer, as shipped."""
-    name = (name in _FAMILIES and _FAMILIES[name].checkpoint) or name
-    shipped = sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
-    if name not in shipped:
-        raise ConfigError(f"the lab has no model {name!r}; there are: {', '.join(shipped)}")
-    return load_checkpoint(CHECKPOINTS / name)
+    """The family's warm model (float32, on the CPU) and its tokenizer, as shipped with curro."""
+    from curro.lab.model import load as load_shipped  # torch takes seconds to import
 
-
-def load_checkpoint(folder: Path) -> tuple[Any, PreTrainedTokenizerFast]:
-    """The model and the tokenizer of a checkpoint folder."""
-    import torch
-    from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
-
-    model = Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    return model.eval(), PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    return load_shipped((name in _FAMILIES and _FAMILIES[name].checkpoint) or name)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from curro.lab import CHECKPOINTS
+from curro.lab.model import CHECKPOINTS
 
 TYPED_DICT = "import typing, typing_extensions; typing.TypedDict = typing_extensions.TypedDict\n"
 """SkyRL 0.3.0 has a class that pydantic refuses before Python 3.12 unless it is of the other `TypedDict`."""

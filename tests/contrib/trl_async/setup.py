@@ -11,13 +11,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from benchmarks.learning.lab_model import build_model, build_tokenizer
 from datasets import Dataset
 from examples.trl_async import correct
 from transformers import PreTrainedTokenizerFast
 from trl.experimental.async_grpo import AsyncGRPOConfig
 
 from curro.contrib.trl_async import AsyncCurriculumGRPOTrainer
+from curro.lab.model import build_model, build_tokenizer
 
 PROMPTS = 64
 

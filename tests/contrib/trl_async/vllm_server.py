@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from benchmarks.learning.lab_model import build_tokenizer
 from tests.rollout.server_setup import on_loopback
+
+from curro.lab.model import build_tokenizer
 
 FIRST, OTHER, EOS = build_tokenizer().convert_tokens_to_ids(["5", "6", "<eos>"])
 

@@ -9,11 +9,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from typing import Any
 
 import torch
-from benchmarks.learning.lab_model import build_model, build_tokenizer
 from datasets import Dataset
 from trl import GRPOConfig
 
 from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.lab.model import build_model, build_tokenizer
 
 PROMPTS = 24
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks.learning.lab_model import build_model, build_tokenizer
 from peft import LoraConfig
 from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_is_even, trainer
 
@@ -15,6 +14,7 @@ import curro
 from curro.core.checkpoint import load_state
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
 from curro.hosts.trl.batches import describe_completions, merge_rows, rows_of_output
+from curro.lab.model import build_model, build_tokenizer
 
 
 class Scripted:

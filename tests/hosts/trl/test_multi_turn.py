@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks.learning.lab_model import build_model, build_tokenizer
 from tests.hosts.trl.launch import in_two_processes
 from tests.hosts.trl.setup import config, dataset, generated_by
 from tests.hosts.trl.test_fill import Recorded, TheSame, assert_trained_alike
@@ -20,6 +19,7 @@ import curro
 from curro.cli import make_app
 from curro.data.prompt_set import PromptSet
 from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.lab.model import build_model, build_tokenizer
 from curro.reward.environments.environment import episode_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import evaluate

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks.learning.lab_model import build_model, build_tokenizer
 from peft import LoraConfig
 from tests.hosts.trl.setup import PROMPTS, dataset, first_token_is_even, trainer
 from transformers import TrainerCallback
 
 from curro.hosts.trl import FillSettings, KeepRollouts
+from curro.lab.model import build_model, build_tokenizer
 from curro.runs.folder import RunFolder
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks.learning.lab_model import build_model
 from datasets import Dataset
 from tests.hosts.trl.judging import value_of
 from tests.hosts.trl.setup import Diary, config, generated_by
 
 from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.lab.model import build_model
 from curro.methods.prediction.metis import predictor
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))

@@ -9,12 +9,12 @@ import types
 import hydra
 import numpy as np
 import pytest
-from benchmarks.learning.lab_model import build_tokenizer
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.workers.rollout.replica import TokenOutput
 
 from curro.core.errors import EnvironmentFailure
+from curro.lab.model import build_tokenizer
 
 TOKENIZER = build_tokenizer()
 ASKED = [{"role": "user", "content": "12 ="}]

@@ -17,7 +17,7 @@ from setup_run import BATCH, SIZE, TRAINERS, Run, run
 from tests.recipes.harness import commands_of, prepared_folder
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
-from curro.lab import load_checkpoint
+from curro.lab.model import load_checkpoint
 
 
 def columns(batch, *names):
@@ -70,7 +70,7 @@ def test_ragged_groups_train_to_the_loss_of_padded_ones(tmp_path, monkeypatch, m
     """
     monkeypatch.setitem(TRAINERS, mode, trainer)
     folder = save_model(tmp_path / "model")
-    ragged = ["+curro.selection=uniform", "+curro.allocation='simulation:Ragged'", "+curro.admission=signal"]
+    ragged = ["+curro.selection=uniform", "+curro.allocation='simulation:Ragged'"]
     done = run(
         tmp_path / "out", *ragged, *overrides(folder), f"trainer.v1.trainer_mode={mode}",
         f"actor_rollout_ref.actor.loss_agg_mode={aggregation}", steps=1, ranks=2,

@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import pytest
 import torch
-from benchmarks.learning.lab_model import build_model, build_tokenizer
 
 from curro import CheckpointError, Curriculum
+from curro.lab.model import build_model, build_tokenizer
 from curro.methods.prediction.value_model import ValueModel
 
 SIZE = 12

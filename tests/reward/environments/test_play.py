@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchmarks.learning.lab_model import build_tokenizer
 
 from curro.core.errors import ConfigError, CurroError, EnvironmentFailure
+from curro.lab.model import build_tokenizer
 from curro.reward.environments.environment import ObservationTokens, episode_seed
 from curro.reward.environments.play import Trajectory, play
 
