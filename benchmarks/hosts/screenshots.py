@@ -1,4 +1,4 @@
-"""The pictures of docs/run-folder.md: the live page of a simulated run, and what `curro inspect` prints.
+"""The pictures of docs/watch.md: the live page of a simulated run, and what `curro inspect` prints.
 
     python -m benchmarks.hosts.screenshots simulated
     python -m benchmarks.hosts.screenshots prompts RUN   # a run whose prompts have texts

@@ -60,7 +60,7 @@ def test_every_option_of_a_method_is_documented(page, method):
 def test_every_metric_is_documented():
     from curro import Curriculum
 
-    text = (REPOSITORY / "docs" / "run-folder.md").read_text()
+    text = (REPOSITORY / "docs" / "watch.md").read_text()
     for selection in ("uniform", "pspo", "prioritized-replay", "prioritized-replay:variant=published"):
         for name in Curriculum(selection, 10).metrics():
             assert f"`{name}`" in text
