@@ -119,7 +119,17 @@ def _share(match: re.Match[str]) -> str:
     )
 
 
-_FACTORS = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+SCALES = {
+    "dozen": 12,
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "lakh": 10**5,
+    "crore": 10**7,
+}
+"""What the words of large numbers stand for."""
 
 
 def _restated(match: re.Match[str]) -> str:
@@ -141,7 +151,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(?<![\w.])(\d+) in (\d+)(?=[\s.*$}]*(?:\Z|\n|<))"), _share),
     (
         re.compile(r"(?<![\w.,])(\d{1,9}(?:\.\d{1,9})?) (dozen|hundred|thousand|million|billion)\b"),
-        lambda m: str(float(m[1]) * _FACTORS[m[2]]).removesuffix(".0"),
+        lambda m: str(float(m[1]) * SCALES[m[2]]).removesuffix(".0"),
     ),
     (re.compile(r"(?:\\mathrm\{)?(?<![A-Za-z\\])C\}?_\{?(\d+)\}?\s*\^\s*\{?(\d+)\}?"), r"\\binom{\1}{\2}"),
     (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from curro.reward.notation import LONGEST, SPACES, STYLED, pairs, unwrapped, words
+from curro.reward.notation import LONGEST, SCALES, SPACES, STYLED, pairs, unwrapped, words
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _POWER = r"10\s*(?:\^|\*\*)\s*[{(]{0,2}\s*(?P<POWER>[+-]?\s*\d{1,4})(?!\d)\s*[)}]{0,2}"
@@ -57,17 +57,7 @@ _NO_UNITS = re.compile(
 _SYMBOLS = "msghlLNJWVAKCFTdp"
 """Single letters that are units after a number. Others are variables."""
 
-_SCALES = {
-    "dozen": 12,
-    "hundred": 10**2,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-    "lakh": 10**5,
-    "crore": 10**7,
-}
-_SCALE = re.compile(rf"\s*({'|'.join(_SCALES)})\b", re.IGNORECASE)
+_SCALE = re.compile(rf"\s*({'|'.join(SCALES)})\b", re.IGNORECASE)
 
 _NAMED = {
     "length": "mm .001 millimeter .001 millimetre .001 cm .01 centimeter .01 centimetre .01 m 1 meter 1 "
@@ -210,9 +200,9 @@ def _spelled(text: str) -> Fraction | None:
         if name in _SMALL:
             group += _SMALL[name]
         elif name in ("thousand", "million"):
-            total, group = total + max(group, Fraction(1)) * _SCALES[name], Fraction(0)
+            total, group = total + max(group, Fraction(1)) * SCALES[name], Fraction(0)
         elif name in ("dozen", "hundred"):
-            group = (group or Fraction(1)) * _SCALES[name]
+            group = (group or Fraction(1)) * SCALES[name]
         elif (bottom := _PARTS.get(name) or _PARTS.get(name.removesuffix("s"))) is not None:
             is_added = re.search(r"and\s+a\b", text)
             group = group + Fraction(1, bottom) if is_added else max(group, Fraction(1)) / bottom
@@ -272,7 +262,7 @@ def _plain_number(text: str) -> Number | None:
     if unit is None or value is None:
         return None
     sign = -1 if (match["sign"] == "-") != (match["inner_sign"] == "-") else 1
-    factor = _SCALES[scale[1].casefold()] if scale else 1
+    factor = SCALES[scale[1].casefold()] if scale else 1
     name, is_percent = unit
     return Number(
         sign * value * factor, last_place * factor, figures, is_percent, name or _currency(match["currency"])
