@@ -13,7 +13,6 @@ from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_i
 import curro
 from curro.core.checkpoint import load_state
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
-from curro.hosts.trl.batches import describe_completions, merge_rows, rows_of_output
 from curro.lab.model import build_model, build_tokenizer
 
 
@@ -93,13 +92,21 @@ def assert_trained_alike(ours: Any, plain: Any, prefixes: tuple[str, ...], least
             assert mine[name] == pytest.approx(theirs[name], rel=1e-4, abs=1e-6), name
 
 
-@pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "grpo", "bnpo"])
-@pytest.mark.parametrize("kl", [False, True], ids=["plain", "lora with KL"])
-def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, loss_type, kl):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss_type": "dapo"},
+        {"loss_type": "grpo"},
+        {"loss_type": "bnpo", "scale_rewards": "batch"},
+        {"loss_type": "grpo", "multi_objective_aggregation": "normalize_then_sum"},
+        # the reference of a LoRA model is the model without it
+        {"loss_type": "dr_grpo", "beta": 0.1, "peft_config": LoraConfig(r=2, target_modules=["q_proj"])},
+    ],
+    ids=["dapo", "grpo", "scaled by the batch", "parts normalized", "lora with KL"],
+)
+def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, options):
     diary = Recorded()
-    # the reference of a LoRA model is the model without it
-    adapter = {"peft_config": LoraConfig(r=2, target_modules=["q_proj"]), "beta": 0.1}
-    options = {"loss_type": loss_type, "epsilon_high": 0.28} | (adapter if kl else {})
+    options = {"epsilon_high": 0.28} | options
     ours = scripted(
         ScriptedCurriculum,
         tmp_path,
@@ -145,28 +152,6 @@ def test_masked_completions_are_described_as_trl_alone_describes_them(tmp_path, 
             assert mine[name] == expected, name
         assert (mine["completions/clipped_ratio"] < 1) == ends
         assert (mine["clip_ratio/low_min"] is not None) == ends
-
-
-def test_lengths_by_hand():
-    """A pad token (0) was sampled inside the first, whose mask is empty; the second ended with 2."""
-    first = [5, 6, 7, 8, 9, 5, 0, 7]
-    output = {
-        "prompt_mask": torch.ones(2, 1, dtype=torch.int64),
-        "completion_ids": torch.tensor([first, [5, 6, 2, 0, 0, 0, 0, 0]]),
-        "completion_mask": torch.tensor([[0] * 8, [1] * 3 + [0] * 5]),
-    }
-    rows = rows_of_output(output, [8, 3])
-    described = describe_completions(rows, pad_token=0, ends=[2])
-    assert described["completions/clipped_ratio"] == 0.5
-    assert described["completions/mean_length"] == 5.5
-    assert described["completions/mean_terminated_length"] == 3
-    masked = describe_completions(rows[:1], pad_token=0, ends=[2])
-    assert masked["completions/clipped_ratio"] == 1
-    assert masked["completions/min_length"] == masked["completions/max_length"] == 8
-    assert masked["completions/mean_terminated_length"] == 0
-    merged = merge_rows(rows[::-1], device=torch.device("cpu"), pad_token=0, pad_to_multiple_of=None)
-    assert merged["completion_ids"].tolist() == output["completion_ids"].flip(0).tolist()
-    assert merged["completion_mask"].tolist() == [[1] * 3 + [0] * 5, [0] * 8]
 
 
 def test_rejected_work_has_its_own_metrics(tmp_path):

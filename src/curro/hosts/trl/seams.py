@@ -48,6 +48,7 @@ class Seam:
 
 OVERRIDDEN = (
     Seam("_generate_and_score_completions", ("inputs",)),
+    Seam("_generate", ("prompts",)),
     Seam("_calculate_rewards", ("inputs", "prompts", "completions", "completion_ids_list")),
     Seam("_prepare_inputs", ("generation_batch",)),
     Seam("_save_checkpoint", ("model", "trial")),
@@ -75,7 +76,8 @@ READ = (
             "model_wrapped", "multi_objective_aggregation", "num_generations", "num_generations_eval",
             "num_iterations", "pad_to_multiple_of", "processing_class", "reward_func_names", "reward_funcs",
             "reward_weights", "rollout_func", "state", "temperature", "_buffered_inputs", "_get_output_dir",
-            "_step", "_tokenizer",
+            "_pending_extra_logs", "_step", "_tokenizer",
+            "environment_factories", "environments", "tools",
         )
     ),
     Seam("_metrics", serves=LOG),
@@ -105,12 +107,18 @@ def single_completions(trainer: Any) -> Iterator[list[int]]:
 
     TRL takes their number as an argument, which is yielded, from 1.14 on, and before that from attributes.
     """
-    names = ("num_generations", "num_generations_eval")
-    usual = {name: getattr(trainer, name) for name in names}
-    vars(trainer).update(dict.fromkeys(names, 1))
-    try:
-        takes = inspect.signature(trl.GRPOTrainer._generate_single_turn).parameters
+    takes = inspect.signature(trl.GRPOTrainer._generate_single_turn).parameters
+    with replaced(trainer, num_generations=1, num_generations_eval=1):
         yield [1] if "num_generations" in takes else []
+
+
+@contextmanager
+def replaced(trainer: Any, **attributes: Any) -> Iterator[None]:
+    """Give the trainer other attributes for a while."""
+    usual = {name: getattr(trainer, name) for name in attributes}
+    vars(trainer).update(attributes)
+    try:
+        yield
     finally:
         vars(trainer).update(usual)
 
