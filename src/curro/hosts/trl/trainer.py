@@ -25,7 +25,6 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
-from curro.core.registry import source_of
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import EmptySteps, ScaledRate, auxiliary_loss, loss_divisor, share_out
@@ -61,6 +60,8 @@ from curro.hosts.trl.processes import MainProcess, own_share
 from curro.hosts.trl.rounds import fill_in_rounds
 from curro.hosts.trl.seams import (
     ACCELERATIONS,
+    EPISODES,
+    ROUNDS,
     SECOND_LOSS,
     check_contract,
     end_tokens,
@@ -192,10 +193,15 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             of_rows.append(LORA_RATE.format(options.learning_rate, "learning_rate="))
         if not no_check and environment is None and factory is None:
             check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
-        if SECOND_LOSS in lost and PolicyUse.TRAINED in curriculum.selection.policy_use:
-            raise ConfigError(f"{lost[SECOND_LOSS]}, on which {SECOND_LOSS} stand: choose another method")
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
         self._merges_rounds = curriculum.has_admission or not curriculum.allocation.needs_budget
+        needs = {
+            SECOND_LOSS: PolicyUse.TRAINED in curriculum.selection.policy_use,
+            ROUNDS: self._merges_rounds, EPISODES: environment is not None,
+        }  # fmt: skip
+        for what, is_needed in needs.items():
+            if is_needed and what in lost:
+                raise ConfigError(f"{lost[what]}, on which {what} stand: choose others")
 
         lacks = unaccelerated(GRPOTrainer, options, lost)
         super().__init__(share_prompts=share_prompts, lacks=lacks, **given)
@@ -259,16 +265,6 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _batch_prompts(self) -> int:
         """Groups of `num_generations` rollouts in a generation."""
         return self._batch_rows // cast(int, self.args.num_generations)
-
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """TRL's, and which method chose the prompts, with its source."""
-        super().create_model_card(*args, **kwargs)
-        if self.main_process.is_main:
-            name = self.curriculum.config["selection"]["name"]
-            source = source_of("selection", name)
-            cited = f" ({source})" if source else ""
-            with (Path(cast(str, self.args.output_dir)) / "README.md").open("a", encoding="utf-8") as card:
-                card.write(f"\n## Curriculum\n\nThe prompts were chosen by curro's method `{name}`{cited}.\n")
 
     @property
     def _is_training(self) -> bool:
