@@ -34,6 +34,7 @@ from curro.hosts.trl.batches import (
     KeptGroup,
     RoundEnd,
     ScoredRow,
+    TRLMetrics,
     as_rollouts,
     log_metrics,
     mask_of_trl_advantages,
@@ -471,7 +472,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _fill_batch(self) -> dict[str, Any]:
         """Go on in rounds until the batch is full of admitted groups; every process gets an equal share."""
         usual = self._metrics["train"]
-        self._metrics["train"] = in_rounds = defaultdict(list)
+        in_rounds: TRLMetrics = defaultdict(list)
+        self._metrics["train"] = in_rounds
         try:
             *whole, last = fill_in_rounds(
                 self, self._batch_rows, size=self.num_generations, step=self.state.global_step
