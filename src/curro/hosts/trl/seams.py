@@ -90,14 +90,14 @@ def single_completions(trainer: Any) -> Iterator[list[int]]:
 
 
 @contextmanager
-def replaced(trainer: Any, **attributes: Any) -> Iterator[None]:
-    """Give the trainer other attributes for a while."""
-    usual = {name: getattr(trainer, name) for name in attributes}
-    vars(trainer).update(attributes)
+def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
+    """Give an object other attributes for a while."""
+    usual = {name: getattr(owner, name) for name in attributes}
+    vars(owner).update(attributes)
     try:
         yield
     finally:
-        vars(trainer).update(usual)
+        vars(owner).update(usual)
 
 
 def check_contract(trainer: type[Any]) -> dict[str, str]:

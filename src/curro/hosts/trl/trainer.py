@@ -630,11 +630,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             self._writer.begin(checkpoints.step_of(Path(checkpoint)))
 
     def _load_curriculum(self, checkpoint: Path) -> None:
-        parts = cast(int, self.args.steps_per_generation)
-        rollouts = checkpoints.load(
-            checkpoint, self.accelerator, self.curriculum, parts=parts,
-            rows=self.args.per_device_train_batch_size, updates=self.args.gradient_accumulation_steps,
-        )  # fmt: skip
+        rollouts = checkpoints.load(checkpoint, self.accelerator, self.curriculum, self.args)
         if rollouts is not None:
             self._step, self._buffered_inputs = rollouts
 
@@ -664,5 +660,5 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         size = cast(Any, self).num_generations_eval
         sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self.feedback([], self._rewards, sizes_P))
+        self._held_out.append(self.feedback(range(len(sizes_P)), self._rewards, sizes_P))
         return output
