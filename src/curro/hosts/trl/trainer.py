@@ -140,7 +140,6 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     _completions: list[Completion]
     _round: list[ScoredRow] | None = None
     _batch: list[ScoredRow] | None = None
-    _own_batch: list[ScoredRow]
 
     # ------------------------------ construction ------------------------------
 
@@ -345,17 +344,20 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def roll_out_round(self, draw: Draw) -> list[ScoredRow]:
         """Roll out one of several draws of a batch: the rollouts of all processes, group after group."""
         self._round = []
-        with suppress(RoundEnd):
-            self._roll_out(draw)
-        rows, self._round = gather_object(self._round), None
-        rewards = self._rewards.cpu()
+        try:
+            with suppress(RoundEnd):
+                self._roll_out(draw)
+            rows, rewards = gather_object(self._round), self._rewards.cpu()
+        finally:
+            self._round = None
         return [replace(row, rewards=rewards[i]) for i, row in enumerate(rows)]
 
     def _generate(self, prompts: list[Any]) -> Any:
         """TRL's. A round ends here with the rewards, before what only rollouts that are trained on need."""
         output = super()._generate(prompts)
         if self._batch is not None:
-            return Generated(*output)._replace(completions=[row.message for row in self._own_batch])
+            own = own_share(self.accelerator, self._batch)
+            return Generated(*output)._replace(completions=[row.message for row in own])
         if self._round is None:
             return output
         generated = Generated(*output)
@@ -503,17 +505,14 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         TRL takes them as a rollout function's: it pads them, computes log-probabilities and advantages, and
         logs them, as of one generation.
         """
-        self._batch, self._own_batch = batch, own_share(self.accelerator, batch)
+        own = own_share(self.accelerator, batch)
         for column in sorted({name for row in batch for name in row.extra}):
-            self._pending_extra_logs[column] = [row.extra.get(column) for row in self._own_batch]
+            self._pending_extra_logs[column] = [row.extra.get(column) for row in own]
         sizes = {"num_generations": len(batch)} if self.curriculum.has_allocation else {}
         tokens = self.state.num_input_tokens_seen
         none: dict[str, Any] = {"tools": [], "environments": None, "environment_factories": None}
-        try:
-            with replaced(self, rollout_func=lambda *_: as_rollouts(self._own_batch), **none, **sizes):
-                output = super()._generate_and_score_completions([row.row for row in self._own_batch])
-        finally:
-            self._batch = None
+        with replaced(self, _batch=batch, rollout_func=lambda *_: as_rollouts(own), **none, **sizes):
+            output = super()._generate_and_score_completions([row.row for row in own])
         self.state.num_input_tokens_seen = tokens  # the rounds have counted them
         self._metrics["train"]["num_tokens"] = [tokens]
         return output
