@@ -67,7 +67,6 @@ from curro.hosts.trl.seams import (
     check_contract,
     end_tokens,
     replaced,
-    single_completions,
     unaccelerated,
 )
 from curro.reward.adapters import completion_text, trl_reward
@@ -267,6 +266,14 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         return self._batch_rows // cast(int, self.args.num_generations)
 
     @property
+    def _trl_groups(self) -> dict[str, int]:
+        """TRL's groups have one size: groups of several sizes are rollouts that stand alone for it.
+
+        A vLLM server is then asked for each by itself, and nothing of TRL's advantages is used.
+        """
+        return {"num_generations": 1} if self.curriculum.has_allocation else {}
+
+    @property
     def _is_training(self) -> bool:
         return cast(Any, self.model).training
 
@@ -336,9 +343,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         mine = own_share(self.accelerator, prompts)
         row_of = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(mine)}
         self.rows = [dict(row_of[prompt]) for prompt in mine]
-        # TRL's groups have one size; of other groups nothing of its advantages is used
-        sizes = {"num_generations": len(prompts)} if self.curriculum.has_allocation else {}
-        with replaced(self, **sizes):
+        with replaced(self, **self._trl_groups):
             return super()._generate_and_score_completions(self.rows)
 
     def roll_out_round(self, draw: Draw) -> list[ScoredRow]:
@@ -370,17 +375,6 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         )
         self._pending_extra_logs.clear()
         raise RoundEnd
-
-    def _generate_single_turn(
-        self, prompt_ids: Any, images: Any, multimodal_fields: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        """TRL's. Of groups of different sizes, a vLLM server is asked for each rollout by itself."""
-        generate = super()._generate_single_turn
-        if not (self.curriculum.has_allocation and self._is_training):
-            return generate(prompt_ids, images, multimodal_fields, *args, **kwargs)
-        kwargs.pop("num_generations", None)
-        with single_completions(self) as number:
-            return generate(prompt_ids, images, multimodal_fields, *number, **kwargs)
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
@@ -465,7 +459,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         logged = self._logs.get("advantages")  # of one generation: what comes takes the place of as many
         if logged is not None:
             logged.extend((credit * [*logged] if is_factor else credit).tolist())
-        if self.curriculum.has_allocation:  # TRL has taken all rows for one group
+        if self.curriculum.has_allocation:  # TRL has taken every row for a group
             is_flat = self.curriculum.table.is_flat(variances_P)
             self._metrics["train"]["frac_reward_zero_std"][-1:] = [float(np.mean(is_flat))]
 
@@ -508,10 +502,11 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         own = own_share(self.accelerator, batch)
         for column in sorted({name for row in batch for name in row.extra}):
             self._pending_extra_logs[column] = [row.extra.get(column) for row in own]
-        sizes = {"num_generations": len(batch)} if self.curriculum.has_allocation else {}
         tokens = self.state.num_input_tokens_seen
         none: dict[str, Any] = {"tools": [], "environments": None, "environment_factories": None}
-        with replaced(self, _batch=batch, rollout_func=lambda *_: as_rollouts(own), **none, **sizes):
+        with replaced(
+            self, _batch=batch, rollout_func=lambda *_: as_rollouts(own), **none, **self._trl_groups
+        ):
             output = super()._generate_and_score_completions([row.row for row in own])
         self.state.num_input_tokens_seen = tokens  # the rounds have counted them
         self._metrics["train"]["num_tokens"] = [tokens]
