@@ -32,23 +32,6 @@ class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
     pass
 
 
-class ScriptedWithPads(Scripted):
-    """Some completions end; the others are cut off, and have a pad token before their last."""
-
-    ends: bool
-
-    def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
-        completions, _ = super()._generate_single_turn(prompt_ids)
-        pad, end = self._tokenizer.pad_token_id, self.eos_token_ids[0]
-        for tokens in completions:
-            tokens += [end] if self.ends and tokens[0] % 3 == 0 else [pad, 7]
-        return completions, None
-
-
-class ScriptedCurriculumWithPads(ScriptedWithPads, CurriculumGRPOTrainer):
-    pass
-
-
 def scripted(kind: type, folder: Any, **options: Any) -> Any:
     torch.manual_seed(0)
     tokenizer = build_tokenizer()
@@ -129,29 +112,6 @@ def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, op
     assert list(ours._logs["rewards"]["first_token_is_even"]) == list(
         plain._logs["rewards"]["first_token_is_even"]
     )
-
-
-@pytest.mark.parametrize("ends", [True, False], ids=["some end", "none ends"])
-def test_masked_completions_are_described_as_trl_alone_describes_them(tmp_path, monkeypatch, ends):
-    """Their masks are empty, and a pad token that was sampled is a token like others."""
-    diary = Recorded()
-    options = {"mask_truncated_completions": True, "max_completion_length": 6}
-    monkeypatch.setattr(ScriptedWithPads, "ends", ends, raising=False)
-    gated = {"curriculum": "least-visited", "admission": "band:0.2,0.8", "on_groups": diary}
-    ours = scripted(ScriptedCurriculumWithPads, tmp_path, **gated, **options)
-    ours.train()
-    batches = diary.admitted()
-
-    plain = scripted(ScriptedCurriculumWithPads, tmp_path, curriculum=TheSame(batches), **options)
-    plain.train()
-    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
-        described = [name for name in theirs if name.startswith(("reward", "completions/", "clip_ratio/"))]
-        assert len(described) >= 16
-        for name in described:  # where nothing is trained on, TRL has no least and largest ratio
-            expected = theirs[name] and pytest.approx(theirs[name], rel=1e-4, abs=1e-6)
-            assert mine[name] == expected, name
-        assert (mine["completions/clipped_ratio"] < 1) == ends
-        assert (mine["clip_ratio/low_min"] is not None) == ends
 
 
 def test_rejected_work_has_its_own_metrics(tmp_path):
