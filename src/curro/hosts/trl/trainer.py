@@ -379,7 +379,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> torch.Tensor:
-        """TRL's, of all processes; they are kept, and what was generated. A batch has those of its rounds."""
+        """TRL's rewards of all processes, kept with what was generated; a batch of rounds has them already."""
         if self._batch is not None:
             return rewards_of(self._batch).to(self.accelerator.device)
         self._rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
@@ -503,10 +503,11 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         for column in sorted({name for row in batch for name in row.extra}):
             self._pending_extra_logs[column] = [row.extra.get(column) for row in own]
         tokens = self.state.num_input_tokens_seen
-        none: dict[str, Any] = {"tools": [], "environments": None, "environment_factories": None}
-        with replaced(
-            self, _batch=batch, rollout_func=lambda *_: as_rollouts(own), **none, **self._trl_groups
-        ):
+        instead: dict[str, Any] = {
+            "rollout_func": lambda *_: as_rollouts(own),
+            "tools": [], "environments": None, "environment_factories": None,
+        }  # fmt: skip
+        with replaced(self, _batch=batch, **instead, **self._trl_groups):
             output = super()._generate_and_score_completions([row.row for row in own])
         self.state.num_input_tokens_seen = tokens  # the rounds have counted them
         self._metrics["train"]["num_tokens"] = [tokens]
