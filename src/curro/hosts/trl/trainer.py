@@ -379,7 +379,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> torch.Tensor:
-        """TRL's rewards of all processes, kept with what was generated; a batch of rounds has them already."""
+        """TRL's rewards of all processes, kept with what was generated; a batch of rounds has them."""
         if self._batch is not None:
             return rewards_of(self._batch).to(self.accelerator.device)
         self._rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
