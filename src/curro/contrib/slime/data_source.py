@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ from curro.core.errors import CheckpointError, ConfigError
 from curro.core.groups import Feedback
 from curro.core.identity import DatasetRows
 from curro.core.verdicts import Verdict
+from curro.rollout.fill_settings import FillSettings
 from curro.rollout.polled_fill import PolledFill
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
@@ -139,29 +139,17 @@ def load(name: str) -> Any:
 
 
 HOOKS = "curro.contrib.slime"
-LIMIT = "fill_limit"
-FOLDER, KEEP, MEGABYTES = "run_folder", "keep_rollouts", "keep_megabytes"
+OWN: dict[str, Any] = {"fill_limit": 10.0, "run_folder": None, "keep_rollouts": 0, "keep_megabytes": 1000.0}
+"""The defaults of the settings under the key `curro` that are not the curriculum's.
+
+`fill_limit` is how many groups may end for one batch, in batches, before the run ends with an error;
+`run_folder` where the run is written to, for `curro watch`, None for nowhere; `keep_rollouts` and
+`keep_megabytes` how many rollouts of each group are kept there.
+"""
 
 
-@dataclass(frozen=True)
-class SlimeSettings:
-    """The settings under the key `curro` of slime's configuration.
-
-    Attributes:
-        curriculum: what `Curriculum.from_config` takes.
-        fill_limit: how many groups may end for one batch, in batches, before the run ends with an error.
-        run_folder: where the run is written to, for `curro watch`; None for nowhere.
-        keep: how many rollouts of each group are kept there.
-    """
-
-    curriculum: dict[str, Any]
-    fill_limit: float
-    run_folder: Path | None
-    keep: KeepRollouts
-
-
-def read(args: Any) -> SlimeSettings:
-    """The settings of slime's `args`.
+def read(args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `Curriculum.from_config` takes, and `OWN` as it is set, from slime's `args`.
 
     Raises:
         ConfigError: a setting is missing, or one that cannot go with a curriculum is there.
@@ -180,7 +168,8 @@ def read(args: Any) -> SlimeSettings:
         )
     if getattr(args, "rollout_shuffle", False):
         raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
-    config = {name: value for name, value in section.items() if name not in (LIMIT, FOLDER, KEEP, MEGABYTES)}
+    config = {name: value for name, value in section.items() if name not in OWN}
+    own = {name: section.get(name, default) for name, default in OWN.items()}
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])
     refuse(selection.policy_use, "policy", "slime")
@@ -193,14 +182,11 @@ def read(args: Any) -> SlimeSettings:
         refuse(selection.has_weights, "weights", "slime", remedy)
     else:
         _need(args, "custom_reward_post_process_path", "reward_post_process")
-    limit = section.get(LIMIT, 10.0)
-    if not isinstance(limit, int | float) or not limit >= 1:
-        raise ConfigError(f"curro.{LIMIT} is a number of batches from 1, not {limit!r}")
-    folder = section.get(FOLDER)
-    if folder is not None and not isinstance(folder, str):
-        raise ConfigError(f"curro.{FOLDER} is a path, not {folder!r}")
-    keep = KeepRollouts(section.get(KEEP, 0), section.get(MEGABYTES, 1000.0))
-    return SlimeSettings(config, float(limit), None if folder is None else Path(folder), keep)
+    FillSettings(own["fill_limit"])  # refuses what is no limit
+    if not isinstance(own["run_folder"], str | None):
+        raise ConfigError(f"curro.run_folder is a path, not {own['run_folder']!r}")
+    own["keep"] = KeepRollouts(own["keep_rollouts"], own["keep_megabytes"])
+    return config, own
 
 
 def _need(args: Any, setting: str, hook: str) -> None:
@@ -218,7 +204,7 @@ ADVICE = {
     "stale": "",
     "filtered": "",
     "expired": "",
-    "limit": f"raise curro.{LIMIT}",
+    "limit": "raise curro.fill_limit",
     "short": "",
 }
 
@@ -230,7 +216,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
 
     Args:
         args: slime's; `args.curro`, from the file of `--custom-config-path`, has the settings of
-            `Curriculum.from_config` and of `SlimeSettings`.
+            `Curriculum.from_config` and those of `OWN`.
 
     Attributes:
         step: how many batches have ended; slime calls a whole batch a rollout.
@@ -242,23 +228,21 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
     """
 
     def __init__(self, args: Any) -> None:
-        self.settings = read(args)
+        config, own = read(args)
         super().__init__(args)
         if self.dataset is None:
             raise ConfigError("a curriculum chooses among the rows of --prompt-data: give slime its data set")
         self.samples = list(self.dataset.samples)
         rows = DatasetRows([{"prompt": sample.prompt, "answer": sample.label} for sample in self.samples])
-        self.curriculum = Curriculum.from_config(self.settings.curriculum, rows)
-        self.fill = PolledFill(
-            self.curriculum, self.settings.fill_limit, size=len(self.samples), advice=ADVICE
-        )
+        self.curriculum = Curriculum.from_config(config, rows)
+        self.fill = PolledFill(self.curriculum, own["fill_limit"], size=len(self.samples), advice=ADVICE)
         self.step = 0
         self.buffer: list[SlimeGroup] = []
         self.verdicts: dict[int, Verdict] = {}
         self.is_filling = False
         self.writer: RunWriter | None = None
-        if self.settings.run_folder is not None:
-            self.writer = RunWriter.of_host(self.settings.run_folder, self.curriculum, self.settings.keep)
+        if own["run_folder"] is not None:
+            self.writer = RunWriter.of_host(Path(own["run_folder"]), self.curriculum, own["keep"])
         SOURCES[id(args)] = self
 
     def __len__(self) -> int:
