@@ -181,7 +181,16 @@ def test_the_last_expression(text, expression):
         ),
         *(
             (nothing, [])
-            for nothing in ([], [""], '["", null]', "notfound", "Not found", "<answer></answer>")
+            for nothing in (
+                "see solution",
+                "omitted",
+                [],
+                [""],
+                '["", null]',
+                "notfound",
+                "Not found",
+                "<answer></answer>",
+            )
         ),
     ],
 )
