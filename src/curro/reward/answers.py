@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curro.data.raw import Row
-from curro.reward.reward import Unscored
+from curro.reward.reward import Unscored, last_message
 
 TAIL = 20_000
 """Characters at the end of a text in which an answer is looked for."""
@@ -86,10 +86,7 @@ def _final_channel(text: str) -> str:
 
 def begins_in_thought(row: Row) -> bool:
     """Whether the row's prompt ends with the opening tag of a thought."""
-    prompt: Any = row.get("prompt")
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], dict):
-        prompt = prompt[-1].get("content")
-    return isinstance(prompt, str) and _ENDS_OPENED.search(prompt[-100:]) is not None
+    return _ENDS_OPENED.search(last_message(row)[-100:]) is not None
 
 
 def spoken(text: str, row: Row, *, opened: bool = False) -> str:

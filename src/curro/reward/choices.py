@@ -10,6 +10,7 @@ from typing import Any
 
 from curro.data.raw import Row
 from curro.reward.notation import as_latex, ends_with, unwrapped, words
+from curro.reward.reward import last_message
 
 _STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|sf)|mbox|boldsymbol|bf|rm)(?![a-z])\s*|[{}*_$`]|\\[ ,;()\[\]]|~"
@@ -169,7 +170,7 @@ def options_of(row: Row) -> dict[str, str]:
         if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
             texts = [re.sub(r"^\s*\(?[A-J][.):]\)?\s*", "", str(text)) for text in given]
             return {chr(ord("A") + i): text for i, text in enumerate(texts[:26])}
-    return _in_prompt(row.get("prompt"))
+    return _in_prompt(last_message(row))
 
 
 def _from_json(value: Any) -> Any:
@@ -181,11 +182,7 @@ def _from_json(value: Any) -> Any:
         return None
 
 
-def _in_prompt(prompt: Any) -> dict[str, str]:
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
-        prompt = prompt[-1].get("content")
-    if not isinstance(prompt, str):
-        return {}
+def _in_prompt(prompt: str) -> dict[str, str]:
     for pattern in (_LINE, _INLINE, _IN_LINE):
         options: dict[str, str] = {}
         for letter, text in pattern.findall(prompt):

@@ -18,7 +18,7 @@ from functools import cached_property
 from curro.data.raw import Row
 from curro.reward import answers, choices, notation, quantities
 from curro.reward.checks import checks
-from curro.reward.reward import Score, Unscored, Verdict
+from curro.reward.reward import Score, Unscored, Verdict, last_message
 
 Job = tuple[str, str]
 """The row's answer and the completion's, as `curro.reward.math_check` takes them."""
@@ -368,7 +368,7 @@ _OTHER_THAN = re.compile(
     rf"\b){_NUMBER_AT_END}"
     rf"|(?:n't|\bnot)\s+(?:think|believe|sure)\b[^.]*{_NUMBER_AT_END}"
     r"|\d\S*\s*(?:\\text\{\s*)?\s*(?:(?:is|are|was|do|does|did|could|would)(?:n't|\s+not)\b"
-    r"|(?:is|are|was)\s+(?:wrong|incorrect)|cannot|can't|fails)\b[^\d]*\Z"
+    r"|(?:is|are|was)\s+(?:wrong|incorrect)|cannot|can't|fails)\b[^\d)]*\Z"
     r"|\d\S*\s+(?:\\text\{\s*)?(?:less|more|fewer|greater) than\b[^\d]*\Z"
     r"|\?\W*\Z",
     re.IGNORECASE,
@@ -418,12 +418,8 @@ def _is_wordy(gold: str) -> bool:
 
 def _asks_percent(row: Row) -> bool:
     """Whether the row's prompt, if it is a text, speaks of percents."""
-    prompt = row.get("prompt")
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], dict):
-        prompt = prompt[-1].get("content")
-    return (
-        not isinstance(prompt, str) or not prompt or re.search(r"%|per\s?cent|百分", prompt, re.I) is not None
-    )
+    prompt = last_message(row)
+    return not prompt or re.search(r"%|per\s?cent|百分", prompt, re.IGNORECASE) is not None
 
 
 def _any(scores: Sequence[Score]) -> Score:
