@@ -41,7 +41,7 @@ from curro.reward.quantities import number
         (r"} \boxed{7}", "7"),
         ("no box, {5}", None),
         (r"\boxed 5", "5"),
-        (r"\boxed{", None),
+        (r"\boxed{", ""),
     ],
 )
 def test_last_boxed(text, content):
