@@ -32,8 +32,6 @@ class Comparison:
         seeds: the number of its runs.
         final: held-out pass@1 at the last evaluation.
         error: the standard error of that mean; None with one seed.
-        k: the largest k for which all runs have held-out pass@k.
-        final_at_k: that pass@k at the last evaluation.
         rollouts: spent on training by one run, including judgments.
         to_level: rollouts to reach the level; None where it was not reached.
         speedup: how many times fewer rollouts than the first curriculum needed for the level; None where it
@@ -49,8 +47,6 @@ class Comparison:
     seeds: int
     final: float
     error: float | None
-    k: int
-    final_at_k: float
     rollouts: float
     to_level: float | None
     speedup: float | None
@@ -93,7 +89,6 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
     curves = {name: pool(name, seeds, METRIC, "rollouts") for name, seeds in histories.items()}
     fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
     base, level = next(iter(curves.values())), float(next(iter(fits.values()))[-1])
-    k = _largest_k([history for seeds in histories.values() for history in seeds])
     rows: list[Comparison] = []
     for name, seeds in histories.items():
         finals = np.array([history.last(METRIC) for history in seeds])
@@ -105,8 +100,6 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
                 seeds=len(seeds),
                 final=float(finals.mean()),
                 error=float(finals.std(ddof=1) / np.sqrt(len(finals))) if len(finals) > 1 else None,
-                k=k,
-                final_at_k=float(np.mean([history.last(f"eval/pass@{k}") for history in seeds])),
                 rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
                 to_level=reached,
                 speedup=first / reached if first and reached else None,
@@ -115,13 +108,6 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
             )
         )
     return rows
-
-
-def _largest_k(histories: Sequence[History]) -> int:
-    """The largest k of which every run has `eval/pass@k`."""
-    shared = set.intersection(*(set(history.evaluations) for history in histories))
-    plain = [name.removeprefix("eval/pass@") for name in shared if name.startswith("eval/pass@")]
-    return max(map(int, plain), default=1)
 
 
 RESAMPLES = 1_000
@@ -225,7 +211,7 @@ def cells(row: Comparison, rows: Sequence[Comparison]) -> tuple[str, ...]:
     """Write one of these rows under `columns`; factors are shown with their intervals or not at all."""
     error = "" if row.error is None else f" ±{row.error:.3f}"
     return (
-        f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
+        f"{row.final:.3f}{error}",
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
         *([_factor(row.speedup, row.interval)] if _has_intervals(rows) else []),
