@@ -82,18 +82,6 @@ def test_several_runs_one_that_has_not_begun_and_one_that_begins_later(run, tmp_
         RunFolder.create(later, {}).append_metrics({"step": 1, "rollouts": 8, "reward": 0.5})
         server._pages.clear()
         assert '<a href="2">later</a>' in ask(server)[2]
-        assert "0.50" in ask(server)[2]
-
-
-def test_the_overview_counts_groups_and_rollouts_and_not_steps(tmp_path):
-    """A step of one group with a signal, and one of three without: the mean of the steps would be a half."""
-    folder = RunFolder.create(tmp_path / "run", {})
-    for step, rollouts, value, prompts in ((1, 4, 1.0, 1), (2, 16, 0.0, 3)):
-        group = {"step": step, "reason": 0, "mean": value / 2, "variance": value / 4}
-        folder.append_groups(group | {"prompt": i} for i in range(prompts))
-        folder.append_metrics({"step": step, "rollouts": rollouts, "reward": value, "signal_share": value})
-    with serving(folder.path, tmp_path / "other") as server:
-        assert ask(server)[2].count("<td>0.25</td>") == 2
 
 
 @pytest.mark.parametrize("damage", ["nonsense\n", '{"step": 1, "prompt": -1, "reason": 0, "mean": 0.5}\n'])

@@ -16,7 +16,6 @@ from curro.core.intervals import Interval, bootstrap_interval
 from curro.core.text import readable
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
-from curro.runs.report.advice import signal_share
 
 METRIC = "eval/pass@1"
 
@@ -286,24 +285,3 @@ def by_curriculum(folders: Iterable[RunFolder]) -> dict[str, list[RunFolder]]:
     for folder in folders:
         runs.setdefault(read_history(folder).curriculum, []).append(folder)
     return dict(sorted(runs.items(), key=lambda item: not item[0].startswith("uniform")))
-
-
-RECENT = 20
-RECENT_NOTE = f"Shares and mean rewards are those of the last {RECENT} steps."
-OVERVIEW = ("run", "step", "rollouts", "held-out pass@1", "groups with a signal", "mean reward")
-
-
-def overview_row(name: str, history: History) -> tuple[str, ...]:
-    """Say under `OVERVIEW` where a run is; its latest numbers are means over groups and rollouts."""
-    step_S = history.series("signal_share")[0][-RECENT:]
-    recent = np.flatnonzero(history.groups.step >= step_S[0]) if len(step_S) else np.empty(0, np.int64)
-    spent_S, reward_S = history.series("reward", "rollouts")
-    rollouts_S = np.diff(spent_S, prepend=0.0)[-RECENT:]
-    total = float(rollouts_S.sum())
-    numbers = (
-        (history.last("step"), ",.0f"), (history.last("rollouts"), ",.0f"),
-        (history.last("eval/pass@1"), ".3f"),
-        (signal_share(history, recent) if len(recent) else np.nan, ".2f"),
-        (float(rollouts_S @ reward_S[-RECENT:]) / total if total > 0 else np.nan, ".2f"),
-    )  # fmt: skip
-    return name, *("-" if number != number else f"{number:{form}}" for number, form in numbers)

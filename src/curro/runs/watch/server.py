@@ -23,7 +23,6 @@ from curro.core.text import printable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder, is_run
 from curro.runs.reader import History, read_history
-from curro.runs.report.compare import OVERVIEW, RECENT_NOTE, overview_row
 from curro.runs.report.page import Live, comparison_figures, run_page, tables_page
 
 HOST = "127.0.0.1"
@@ -70,22 +69,22 @@ class WatchedRun:
 
 
 def overview(runs: Sequence[WatchedRun], live: Live) -> str:
-    """Render the table and the curves of several runs."""
+    """Render the list and the curves of several runs."""
     histories = {run.name: run.history for run in runs if run.history is not None}
-    rows = [
-        overview_row(run.name, histories[run.name])
-        if run.name in histories
-        else (run.name, run.error or "not begun", *[""] * (len(OVERVIEW) - 2))
-        for run in runs
-    ]
     return tables_page(
         f"{len(runs)} runs",
-        Sheet("", OVERVIEW, tuple(rows)),
-        [RECENT_NOTE],
+        Sheet("", ("run", "step", "rollouts"), tuple(map(_row, runs))),
+        (),
         comparison_figures({name: [history] for name, history in histories.items()}),
         {run.name: str(i) for i, run in enumerate(runs)},
         live,
     )
+
+
+def _row(run: WatchedRun) -> tuple[str, ...]:
+    if run.history is None:
+        return run.name, run.error or "not begun", ""
+    return run.name, *(f"{run.history.last(name):,.0f}" for name in ("step", "rollouts"))
 
 
 class WatchServer(ThreadingHTTPServer):
