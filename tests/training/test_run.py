@@ -468,32 +468,6 @@ def test_an_extended_run_that_is_killed_before_its_model_is_written_writes_it(ru
     assert folder.model.is_dir()
 
 
-def test_a_step_that_fails_halfway_is_computed_again(run, monkeypatch):
-    """A resumed run has the parts of the same steps as one that did not fail."""
-    asked = settings(device_batch=16, rollouts=3 * STEP)
-    original, parts = CurriculumGRPOTrainer._compute_loss, []
-
-    def failing(self, model, inputs):
-        if self.state.global_step == 1 and len(parts) == 3:
-            raise ZeroDivisionError
-        parts.append((self.state.global_step, self._step))
-        return original(self, model, inputs)
-
-    monkeypatch.setattr(CurriculumGRPOTrainer, "_compute_loss", failing)
-    _, error, _ = run(asked)
-    assert isinstance(error, ZeroDivisionError)
-    parts += [None]  # so that it fails once
-    _, complete, _ = run(asked, resume=True)
-    assert complete is True
-    assert parts == [
-        (0, 0),
-        (0, 1),
-        (1, 2),
-        None,
-        *((step, 2 * step + i) for step in (1, 2) for i in (0, 1)),
-    ]
-
-
 def test_cispo_weighs_tokens_by_their_ratio(run, monkeypatch):
     """It is near 1 here, and below its ceiling: TRL's default of 0.2 would hold every token's at 0.2."""
     logs = []
