@@ -19,7 +19,7 @@ _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S12, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (12, 27, 30, 31, 32))
 _HIGH = np.uint64(0xFFFFFFFF00000000)
 _BLOCK = 256
-"""Ids that stand together: the highest priority, or the sum of the weights, of each block is looked at first."""
+"""Ids of a block, whose highest priority, or the sum of whose weights, is looked at first."""
 _TRIES = 256
 """Random ids that `MaxPriority.pop_uniform` looks at for one draw."""
 
