@@ -25,6 +25,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -279,12 +280,12 @@ def owned(folder: Path) -> tuple[bytes, bytes]:
 
 
 def service(method: str) -> Callable[[Path], Callable[[], None]]:
-    """`curro serve` at a socket in its folder, which alone is killed, and a client that ends it."""
+    """`curro serve` at a port of its own, which alone is killed, and a client that ends it."""
     from curro.contrib.serve import ServedCurriculum
     from curro.contrib.serve.run import serve, token_of
 
     def ask(folder: Path) -> None:
-        port = ServedCurriculum(f"unix:{folder / 'socket'}", token_of(folder / "live"), patience=600)
+        port = ServedCurriculum((folder / "address").read_text(), token_of(folder / "live"), patience=600)
         tickets: list[int] = []
         for step in range(20 * STEPS):
             draw = port.select(8, step=step)
@@ -305,6 +306,8 @@ def service(method: str) -> Callable[[Path], Callable[[], None]]:
     def start(folder: Path) -> Callable[[], None]:
         if not folder.exists():
             (folder / "live").mkdir(parents=True)
+            with socket.create_server(("127.0.0.1", 0)) as probe:
+                (folder / "address").write_text(f"http://127.0.0.1:{probe.getsockname()[1]}")
             in_child(lambda: ask(folder), folder / "client.log")
 
         def end_with_client() -> None:
@@ -315,10 +318,8 @@ def service(method: str) -> Callable[[Path], Callable[[], None]]:
         def program() -> None:
             curriculum = Curriculum(method, 300, seed=2)
             threading.Thread(target=end_with_client, daemon=True).start()
-            serve(
-                curriculum, folder / "live", port=0, path=folder / "socket", say=print,
-                run_folder=folder / "run",
-            )  # fmt: skip
+            port = int((folder / "address").read_text().rpartition(":")[2])
+            serve(curriculum, folder / "live", port=port, say=print, run_folder=folder / "run")
 
         return program
 

@@ -63,7 +63,7 @@ class Served:
         self.saved = SavedCurriculum(self.curriculum, self.folder, run_folder=self.run_folder)
         assert self.saved.start == before + 1, "tickets of two starts have the same numbers"
         assert not len(self.curriculum.ledger), "tickets of the start before are in flight"
-        self.service = Service(self.saved, "secret", {})
+        self.service = Service(self.saved, "secret")
 
     def kill(self) -> None:
         """The process is gone; nothing of it is closed."""

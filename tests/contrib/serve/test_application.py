@@ -22,7 +22,7 @@ SIZE = 20
 @pytest.fixture
 def service(tmp_path):
     saved = SavedCurriculum(Curriculum("uniform", SIZE, seed=1), tmp_path / "live")
-    yield Service(saved, "secret", {"address": "here"})
+    yield Service(saved, "secret")
     saved.close()
 
 
@@ -156,7 +156,7 @@ def test_no_checkpoint_is_written_through_a_link(service, tmp_path):
 def test_a_client_refuses_other_rows_than_those_that_are_served(tmp_path, monkeypatch):
     rows = [{"prompt": f"p{number}", "answer": "1"} for number in range(3)]
     saved = SavedCurriculum(Curriculum("uniform", DatasetRows(rows)), tmp_path / "live")
-    service, client = Service(saved, "secret", {}), ServedCurriculum("http://127.0.0.1:1", "secret")
+    service, client = Service(saved, "secret"), ServedCurriculum("http://127.0.0.1:1", "secret")
     monkeypatch.setattr(
         client, "_ask", lambda method, question, body: exchange(service, method, f"/{question}", body)[1]
     )

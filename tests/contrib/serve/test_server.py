@@ -51,15 +51,15 @@ def rewards(prompts):
 
 
 def test_killed_under_load_no_ticket_is_given_twice_and_none_counts_twice(tmp_path):
-    """Three clients over a socket in the file system; the server is killed three times meanwhile."""
-    config, path = config_at(tmp_path), str(tmp_path / "socket")
+    """Three clients; the server is killed three times meanwhile, and comes back at the same port."""
+    config, port_number, addresses = config_at(tmp_path), "0", []
     given: list[list[int]] = [[], [], []]
     said: list[str] = []
     stop, moved = threading.Event(), threading.Semaphore(0)
     in_order, steps = threading.Lock(), itertools.count()
 
     def work(tickets):
-        port = ServedCurriculum(f"unix:{path}", token_of(tmp_path / "live"), patience=600)
+        port = ServedCurriculum(addresses[0], token_of(tmp_path / "live"), patience=600)
         while not stop.is_set():
             with in_order:  # steps only grow
                 step = next(steps)
@@ -78,9 +78,9 @@ def test_killed_under_load_no_ticket_is_given_twice_and_none_counts_twice(tmp_pa
         warnings.showwarning = lambda message, *_: said.append(str(message))
         try:
             for start in range(4):
-                with server(config, "--socket", path) as (process, address):
-                    assert address == f"unix:{path}"
-                    assert os.stat(path).st_mode & 0o077 == 0
+                with server(config, "--port", port_number) as (process, address):
+                    addresses.append(address)
+                    port_number = address.rpartition(":")[2]
                     if not start:
                         for thread in threads:
                             thread.start()
@@ -96,6 +96,7 @@ def test_killed_under_load_no_ticket_is_given_twice_and_none_counts_twice(tmp_pa
                     metrics = ServedCurriculum(address, token_of(tmp_path / "live")).metrics()
         finally:
             stop.set()
+    assert len(set(addresses)) == 1
     tickets = [ticket for client in given for ticket in client]
     assert len(set(tickets)) == len(tickets)
     assert metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
@@ -131,8 +132,8 @@ def test_a_served_curriculum_draws_what_one_here_draws(tmp_path):
 
 
 def test_a_client_without_a_server_gives_up_in_time(tmp_path):
-    port = ServedCurriculum(f"unix:{tmp_path / 'nobody'}", "token", patience=0.05)
-    with pytest.raises(FileNotFoundError):
+    port = ServedCurriculum("http://127.0.0.1:1", "token", patience=0.05)
+    with pytest.raises(ConnectionRefusedError):
         port.select(1, step=0)
     with pytest.raises(ConfigError):
         ServedCurriculum("ftp://here", "token")
@@ -190,37 +191,15 @@ def test_a_token_that_others_may_know_is_refused(tmp_path, kind):
         token_of(tmp_path)
 
 
-def test_no_file_is_removed_for_a_socket(tmp_path):
-    (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(ConfigError, match=r"thesis\.txt"), run._listening(0, tmp_path / "thesis.txt"):
-        pass
-    assert (tmp_path / "thesis.txt").read_text() == "mine"
-
-
-def test_a_service_takes_the_socket_of_one_that_was_killed_and_of_no_other(tmp_path):
-    path = tmp_path / "socket"
-    with socket.socket(socket.AF_UNIX) as killed:
-        killed.bind(str(path))
-    with run._listening(0, path):
-        with pytest.raises(ConfigError, match="another service"), run._listening(0, path):
-            pass
-        assert path.is_socket()
-        path.unlink()
-        other = run._listen(0, path)  # on another machine, say, over a shared folder
-    assert path.is_socket()
-    other.close()
-
-
 @contextmanager
 def serving(folder):
     """The address of a server in this process, whose token is `secret`."""
     saved = SavedCurriculum(Curriculum("uniform", 5), folder / "live")
-    with run._listening(0, None) as listening:
-        here = run.CurriculumServer(listening, Service(saved, "secret", {}))
+    with run.CurriculumServer(0, Service(saved, "secret")) as here:
         thread = threading.Thread(target=here.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield listening.getsockname()
+            yield here.server_address
         finally:
             here.shutdown()
             thread.join()

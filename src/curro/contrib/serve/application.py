@@ -71,11 +71,10 @@ class Service:
     Args:
         saved: the curriculum.
         token: every request has to carry it, as `Authorization: Bearer TOKEN`.
-        about: further fields of the reply to `GET /`.
     """
 
-    def __init__(self, saved: SavedCurriculum, token: str, about: Mapping[str, Any]) -> None:
-        self.saved, self.about = saved, dict(about)
+    def __init__(self, saved: SavedCurriculum, token: str) -> None:
+        self.saved = saved
         self._expected = f"Bearer {token}".encode()
         self._replies: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
         self._lock = Lock()
@@ -137,7 +136,6 @@ class Service:
             "has_weights": curriculum.selection.has_weights,
             "step": curriculum.step,
             "start": self.saved.start,
-            **self.about,
         }
 
     def _select(self, **fields: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import time
 import warnings
 from collections.abc import Mapping
@@ -40,19 +39,6 @@ class ServiceError(RuntimeError):
     """The service refused a request before it reached the curriculum, or could not write its files."""
 
 
-class _SocketConnection(HTTPConnection):
-    """HTTP over a socket in the file system."""
-
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self.path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-
 class ServedCurriculum:
     """The port of a curriculum that `curro serve` keeps; errors are raised here as they were there.
 
@@ -61,17 +47,17 @@ class ServedCurriculum:
     so once. Several threads may use one client.
 
     Args:
-        address: as `curro serve` prints it: "http://127.0.0.1:8377" or "unix:/path/of/socket".
+        address: as `curro serve` prints it: "http://127.0.0.1:8377".
         token: the content of the service's file `token`.
         patience: seconds after which a call without a reply is given up.
 
     Raises:
-        ConfigError: an address that is neither.
+        ConfigError: another address.
     """
 
     def __init__(self, address: str, token: str, *, patience: float = 60.0) -> None:
-        if not address.startswith(("unix:", "http://")):
-            raise ConfigError(f"an address is http://127.0.0.1:PORT or unix:PATH, not {address!r:.100}")
+        if not address.startswith("http://"):
+            raise ConfigError(f"an address is http://127.0.0.1:PORT, not {address!r:.100}")
         self.address, self.patience = address, patience
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": JSON}
         self._start: int | None = None
@@ -166,7 +152,8 @@ class ServedCurriculum:
         """
         deadline, pause = time.monotonic() + self.patience, 0.02
         while True:
-            connection = self._connect()
+            host = self.address.removeprefix("http://").rstrip("/")
+            connection = HTTPConnection(host, timeout=self.patience)
             try:
                 connection.request(method, f"/{question}", body, self._headers | dict(key))
                 reply = json.loads(connection.getresponse().read())
@@ -183,11 +170,6 @@ class ServedCurriculum:
         if "error" in reply:
             raise error_of(reply["error"]["kind"], reply["error"]["words"])
         return reply
-
-    def _connect(self) -> HTTPConnection:
-        if self.address.startswith("unix:"):
-            return _SocketConnection(self.address.removeprefix("unix:"), self.patience)
-        return HTTPConnection(self.address.removeprefix("http://").rstrip("/"), timeout=self.patience)
 
 
 def error_of(kind: str, words: str) -> Exception:

@@ -101,9 +101,6 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port on this machine; 0 takes a free one.")
     ] = 8377,
-    socket: Annotated[
-        Path | None, typer.Option(help="Listen at this socket in the file system instead of a port.")
-    ] = None,
 ) -> None:
     """Serve a curriculum over HTTP to trainers on this machine.
 
@@ -115,7 +112,6 @@ def serve(
         settings.build(),
         Path(settings.folder),
         port=port,
-        path=socket,
         say=lambda sentence: print(sentence, flush=True),
         run_folder=None if settings.run_folder is None else Path(settings.run_folder),
     )

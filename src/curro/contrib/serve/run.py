@@ -10,8 +10,8 @@ import socketserver
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ def serve(
     folder: Path,
     *,
     port: int,
-    path: Path | None,
     say: Callable[[str], None],
     run_folder: Path | None = None,
 ) -> None:
@@ -44,7 +43,6 @@ def serve(
         curriculum: the curriculum before its first step.
         folder: of the service: state, token, checkpoints.
         port: on the loopback interface; 0 takes a free one. Only this machine reaches it.
-        path: of a socket in the file system, in place of a port.
         say: called with the address once requests are answered.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
@@ -53,10 +51,8 @@ def serve(
     """
     saved = SavedCurriculum(curriculum, folder, run_folder=run_folder)
     try:
-        token = token_of(folder)
-        with _listening(port, path) as listening:
-            address = f"unix:{path}" if path else f"http://127.0.0.1:{listening.getsockname()[1]}"
-            server = CurriculumServer(listening, Service(saved, token, {"address": address}))
+        with CurriculumServer(port, Service(saved, token_of(folder))) as server:
+            address = f"http://127.0.0.1:{server.server_address[1]}"
             for number in (signal.SIGINT, signal.SIGTERM):
                 # `shutdown` waits for the loop, which runs in this thread
                 signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
@@ -99,9 +95,8 @@ class Handler(BaseHTTPRequestHandler):
 
     server: CurriculumServer
     timeout = SECONDS
-    wbufsize = (
-        -1
-    )  # the head and the body go out together: apart, the second would wait for an acknowledgement
+    # the head and the body go out together: apart, the second would wait for an acknowledgement
+    wbufsize = -1
     protocol_version = "HTTP/1.1"
 
     def _respond(self) -> None:
@@ -144,16 +139,19 @@ class CurriculumServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """Answers each connection in a thread; open connections keep no other client out.
 
     Args:
-        listening: a socket that listens.
+        port: on the loopback interface; 0 takes a free one.
         service: what answers.
     """
 
-    daemon_threads = True
+    daemon_threads = allow_reuse_address = True
+    request_queue_size = 128
 
-    def __init__(self, listening: socket.socket, service: Service) -> None:
-        super().__init__(("", 0), Handler, bind_and_activate=False)
-        self.socket.close()
-        self.socket, self.service = listening, service
+    def __init__(self, port: int, service: Service) -> None:
+        try:
+            super().__init__(("127.0.0.1", port), Handler)
+        except OSError as error:
+            raise ConfigError(f"the service cannot listen at {port}: {error.strerror}") from error
+        self.service = service
         self._open: OrderedDict[int, socket.socket] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -182,56 +180,3 @@ def _end(connection: socket.socket) -> None:
     """Wake the thread that waits for this connection; it closes it."""
     with suppress(OSError):  # it has ended by itself
         connection.shutdown(socket.SHUT_RDWR)
-
-
-def _is_free(path: Path) -> bool:
-    """Whether a socket may be made here: nothing is there, or the socket of a service that was killed."""
-    if not os.path.lexists(path):
-        return True
-    if not stat.S_ISSOCK(path.lstat().st_mode):
-        raise ConfigError(f"{path} exists and is no socket: choose another path for the service's socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            return False
-        except OSError as error:
-            raise ConfigError(f"the service cannot listen at {path}: {error.strerror or error}") from error
-    raise ConfigError(f"another service answers at {path}: choose another path, or end that one")
-
-
-@contextmanager
-def _listening(port: int, path: Path | None) -> Iterator[socket.socket]:
-    """A socket that listens; at the end it is closed, and the file of a socket in the file system removed."""
-    listener = _listen(port, path)
-    identity = os.stat(path) if path is not None else None
-    try:
-        with listener:
-            yield listener
-    finally:
-        # another service may have taken the place
-        if path and identity and os.path.lexists(path) and os.path.samestat(path.lstat(), identity):
-            path.unlink()
-
-
-def _listen(port: int, path: Path | None) -> socket.socket:
-    """A socket that listens; connections wait in it until the service has started."""
-    if path is not None and not _is_free(path):
-        path.unlink()
-    listener = socket.socket(socket.AF_INET if path is None else socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if path is None:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("127.0.0.1", port))
-        else:
-            before = os.umask(0o177)
-            try:
-                listener.bind(str(path))
-            finally:
-                os.umask(before)
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"the service cannot listen at {path or port}: {error.strerror}") from error
-    return listener
