@@ -56,6 +56,10 @@ RIGHT: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{\{3k+1 : k \in \mathbb{Z}\}}", "3k+1"), (r"1:\sqrt{3}:2", r"1:\sqrt3:2"),
         ("no real solutions", "no solution"),
     ],
+    "names that count": [
+        (r"\boxed{(R-r)(R+r)}", "R^2-r^2"), (r"\boxed{\frac{dy}{dx}=x+x}", r"\frac{dy}{dx}=2x"), ("2r", "2R"),
+        ("3 out of 4", "3/4"),
+    ],
     "names that do not count": [
         (r"\boxed{x=-1 \text{ or } x=2}", r"x_{1}=-1, x_{2}=2"), (r"\boxed{n\pi}", r"k\pi, k \in \mathbb{Z}"),
         (r"\boxed{\frac{\pi}{2}+2k\pi}", r"2k\pi+\frac{\pi}{2} (k\in Z)"),
@@ -242,6 +246,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{\binom{2}{1}}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
         (r"\boxed{x<5 and x\ne 2}", r"(-\infty,5)"), ("The cost is 99 cents.", "99 dollars"),
         (r"\boxed{1,3}", "[1,2]"), (r"\boxed{x &lt; 5}", "x>5"),
+    ],
+    "names that count": [
+        ("0", "R-r"), ("r-R", "R-r"), ("1", r"\frac{R}{r}"),
+        (r"\boxed{\frac{dy}{dx}=3x}", r"\frac{dy}{dx}=2x"),
     ],
     "names that do not count": [
         (r"\boxed{x=-1 \text{ or } x=3}", r"x_{1}=-1, x_{2}=2"),
@@ -604,6 +612,14 @@ def test_a_list_of_two_is_not_scored_where_an_interval_may_be_meant():
     with pytest.warns(RuntimeWarning, match="may be a list or an interval"):
         assert score(r"\boxed{1, 2}", "[1, 2]") is None
     assert score(r"\boxed{[1, 2]}", "[1,2]") == 1.0
+
+
+@pytest.mark.parametrize(
+    "answer", [r"\text{Any integer } n\geq 3", "2 by 3", r"n^2 \text{ if } n \text{ is even}"]
+)
+def test_an_answer_of_which_a_part_is_read_is_not_scored_by_that_part(answer):
+    with pytest.warns(RuntimeWarning, match="only .* is read"):
+        assert [score(text, answer) for text in ("3", "n^2", answer)] == [None, None, 1.0]
 
 
 def test_a_row_without_answer_is_not_scored():

@@ -126,12 +126,9 @@ def partly_read(golds: Sequence[str]) -> list[str | None]:
     for i, gold in enumerate(map(notation.symbolic, golds)):
         is_whole = any(read(gold) for read in _WHOLE) or _is_wordy(gold)
         is_whole = is_whole or _ATOMS.fullmatch(notation.words(gold)) is not None
-        if is_whole or choices.choice_of(gold, {}) is not None or len(gold) > notation.LONGEST:
-            parts.append(None)
-        elif notation.has_prose(gold):
-            parts.append(notation.last_expression(gold) or "")
-        else:
-            parts.append(None)
+        is_whole = is_whole or choices.choice_of(gold, {}) is not None or len(gold) > notation.LONGEST
+        parts.append(notation.last_expression(gold) if not is_whole and notation.has_prose(gold) else None)
+        if not is_whole and parts[i] is None:
             jobs[i] = (notation.expression(gold),) * 2
     for i, is_formula in zip(
         jobs, checks("curro.reward.math_check").scores(list(jobs.values())), strict=True
@@ -176,8 +173,18 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
             return 0.0
         return _compare(replace(pair, answer=last or answer), again=False)
     if not pair.numbers[0] and notation.has_prose(gold):
-        gold = notation.last_expression(gold) or gold
+        part = notation.last_expression(gold)
+        if part and _CONDITION.search(gold.replace(part, " ")):
+            return Unscored(f"of the answer {gold!r:.60} only {part!r:.30} is read, which is not all of it")
+        gold = part or gold
     return notation.expression(gold), notation.expression(answer)
+
+
+_CONDITION = re.compile(
+    r"\b(?:if|when|where|unless|any|all|every|each|by|least|most|than|between|except|multiples?|integers?|primes?)\b",
+    re.IGNORECASE,
+)
+"""Words with which an answer is more than the formula in it."""
 
 
 def _texts(pair: _Pair) -> float | None:

@@ -153,7 +153,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
         re.compile(r"(?<![\w.])(\d+)\s*(?:\\over(?![A-Za-z])|\bover\b)\s*(\d+)(?![\w.]*[A-Za-z])"),
         r"\\frac{\1}{\2}",
     ),
-    (re.compile(r"(?<![\w.])(\d+) in (\d+)(?=[\s.*$}]*(?:\Z|\n|<))"), _share),
+    (re.compile(r"(?<![\w.])(\d+) (?:in|out of) (\d+)(?=[\s.*$}]*(?:\Z|\n|<))"), _share),
     (
         re.compile(r"(?<![\w.,])(\d{1,9}(?:\.\d{1,9})?) (dozen|hundred|thousand|million|billion)\b"),
         lambda m: str(float(m[1]) * SCALES[m[2]]).removesuffix(".0"),
