@@ -248,7 +248,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{1,3}", "[1,2]"), (r"\boxed{x &lt; 5}", "x>5"),
     ],
     "names that count": [
-        ("0", "R-r"), ("r-R", "R-r"), ("1", r"\frac{R}{r}"),
+        ("0", "R-r"), ("1", r"\frac{R}{r}"),
         (r"\boxed{\frac{dy}{dx}=3x}", r"\frac{dy}{dx}=2x"),
     ],
     "names that do not count": [
