@@ -73,8 +73,8 @@ FOUR = words(
 SIMPLE = words(
     """dog cat book car tree bird girl boy apple chair table door hat cup pen star ship bed cow pig hen egg
     ball bag bell boat cake card coat coin desk duck farm film flag frog game gate gift goat hand hill horse
-    house king lake lamp letter lion map moon nail nest nose note picture plant plate river road rock room rose school
-    seed song snake spoon stone street sword tiger town train truck wall window wing word year"""
+    house king lake lamp letter lion map moon nail nest nose note picture plant plate river road rock room
+    rose school seed song snake spoon stone street sword tiger town train truck wall window wing word year"""
 )
 _opp = [tuple(pair.split("/")) for pair in OPPOSITES]
 _french = [tuple(pair.split()) for pair in FRENCH.split("|")]

