@@ -101,6 +101,7 @@ REFUSED = {
     "+curro.fill_limit=0.5": "a number of batches from 1",
     "+curro.allocation='knapsack:least=5'": "the budget is 20 to",
     "+curro.allocation='knapsack:least=0'": "set its option `least` to 1 or more",
+    "+curro.allocation='probe:first=5'": "rollout.n is 4: lower",
     "+curro.allocation=knapsack critic.enable=True": "leave critic.enable out",
     "+curro.allocation=estimates": "choose adcl",
     "+curro.allocation=estimates +curro.selection=adcl": "rollout.n is 4: set the .* option train=4",
