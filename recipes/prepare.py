@@ -32,7 +32,6 @@ from typing import Any
 import datasets
 import numpy as np
 
-from curro.data.prompt_set import stratified_subset
 from curro.data.raw import DataError
 from curro.training.evaluation.code_suites import STANDARD_INPUT
 from curro.training.evaluation.suites import BOXED, PROGRAM
@@ -92,6 +91,28 @@ def guru(path: str, problems: int, seed: int, notebook: bool = False) -> dataset
     return datasets.Dataset.from_list(
         [verl_row(f"guru-{row['data_source']}", row["prompt"], row) for row in chosen]
     )
+
+
+def stratified_subset(rates_N: np.ndarray, n: int, *, bins: int, seed: int) -> np.ndarray:
+    """Choose n of N prompts so that every stratum of pass rates keeps its share: ids (n,), increasing.
+
+    Strata are cut at quantiles, and equal rates are in one. A stratum of c prompts is due n c / N places: the
+    whole part, and one more for the largest remainders, of equal ones for the lower rates.
+    """
+    if not 1 <= n <= len(rates_N):
+        raise DataError(f"a subset of {n} cannot be chosen from {len(rates_N)} prompts")
+    # inverted_cdf takes the edges from the rates themselves: no rounding cuts equal rates apart
+    edges = np.unique(np.quantile(rates_N, np.arange(1, bins) / bins, method="inverted_cdf"))
+    stratum_N = np.searchsorted(edges, rates_N, side="left")
+    strata, counts = np.unique(stratum_N, return_counts=True)
+    places, remainders = np.divmod(counts * n, len(rates_N))
+    places[np.argsort(-remainders, kind="stable")[: n - places.sum()]] += 1
+    rng = np.random.default_rng(seed)
+    chosen = [
+        rng.permutation(np.flatnonzero(stratum_N == stratum))[:count]
+        for stratum, count in zip(strata, places, strict=True)
+    ]
+    return np.sort(np.concatenate(chosen))
 
 
 def _tenths(rates: np.ndarray) -> str:

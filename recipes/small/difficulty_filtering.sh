@@ -13,6 +13,7 @@
 set -euo pipefail
 out=${1:?usage: difficulty_filtering.sh OUT}
 curro=${CURRO:-curro}
+python=${PYTHON:-python}
 data=${DATA:-lab:chains}
 reward=${REWARD:-$data}
 prompts=${PROMPTS:-200}
@@ -21,7 +22,7 @@ problems=${PROBLEMS:-200}
 band=0.1,0.9
 
 # 1. Supervised training on a few worked answers gives the model the form of an answer.
-$curro sft --data "$data" --model "$data" --limit 64 --learning-rate 1e-4 --out "$out/sft"
+$python "$(dirname "$0")/cold_start.py" "$data" "$out/sft"
 
 # 2. How often does this model solve each prompt ("initial" in table 1), and how often another one ("external")?
 $curro estimate "$data" --model "$out/sft" --limit "$prompts" -k 8 --out "$out/initial"

@@ -69,8 +69,6 @@ TYPOS = [
     ("evaluate SmolML2-135M --suite MATH-500", "did you mean 'SmolLM2-135M'?"),
     ("evaluate lab:chains --suite MATH500", "no suite is called 'MATH500' (did you mean 'MATH-500'?)"),
     ("evaluate lab:chains --suite dta.jsonl", "there is no file or folder 'dta.jsonl'"),
-    ("sft --data dta.jsonl --model lab:chains", "there is no file or folder 'dta.jsonl'"),
-    ("sft --data rows.jsonl --model ./models/none", "there is no model at './models/none'"),
 ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,6 +74,19 @@ def test_parquet_gives_what_jsonl_gives(tmp_path):
     from_jsonl = load_prompts(write_jsonl(tmp_path / "a.jsonl", *rows))
     assert list(from_parquet) == list(from_jsonl)
     assert from_parquet.fingerprint == from_jsonl.fingerprint
+
+
+def test_decimals_and_dates_are_answers_as_they_are_written(tmp_path):
+    decimals = pa.array([Decimal("3.50"), Decimal("-700.00"), None], pa.decimal128(10, 2))
+    dates = pa.array([date(2024, 1, day) for day in (1, 2, 3)])
+    for answers, wanted in (
+        (decimals, ["3.5", "-700", None]),
+        (dates, ["2024-01-01", "2024-01-02", "2024-01-03"]),
+    ):
+        pq.write_table(pa.table({"prompt": ["a", "b", "c"], "answer": answers}), tmp_path / "rows.parquet")
+        loaded = load_prompts(str(tmp_path / "rows.parquet"))
+        assert [row["answer"] for row in loaded] == wanted
+        assert loaded.to_hf()["answer"][:] == wanted
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

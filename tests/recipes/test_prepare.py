@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from pathlib import Path
 
 import datasets
@@ -75,6 +76,24 @@ def test_guru_is_chosen_as_the_authors_notebook_does(tmp_path, capsys):
     chosen = [int(row["ground_truth"]) for row in read_parquet(out)["reward_model"]]
     assert chosen == [n for n in range(85) if n not in (60, 61)]
     assert "83 of 100 problems pass the filters; the paper keeps 47844 of 54,404" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rates", "n", "bins", "wanted"),
+    [
+        # 5 places for 3, 3 and 3: due 1.67 each, so two get one more; 4 places: due 1.33 each
+        ([1.0, 0.2, 0.0] * 3, 5, 3, {0.0: 2, 0.2: 2, 1.0: 1}),
+        ([1.0, 0.2, 0.0] * 3, 4, 3, {0.0: 2, 0.2: 1, 1.0: 1}),
+        # the quartile edges are 0, 0 and 0.4, so the strata are {0} x 4, {0.3} x 2, {0.6} x 2
+        ([0.0] * 4 + [0.3] * 2 + [0.6] * 2, 4, 4, {0.0: 2, 0.3: 1, 0.6: 1}),
+        ([0.1, 0.9, 0.5], 3, 20, {0.1: 1, 0.5: 1, 0.9: 1}),
+    ],
+)
+def test_every_stratum_keeps_its_share(rates, n, bins, wanted):
+    for seed in range(3):
+        chosen = prepare.stratified_subset(np.array(rates), n, bins=bins, seed=seed)
+        assert (np.diff(chosen) > 0).all()
+        assert Counter(rates[i] for i in chosen) == wanted
 
 
 def asked_by_suites(problem):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from curro import ConfigError, Curriculum, CurroError, RewardError
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
@@ -566,3 +567,14 @@ def test_what_vllm_cannot_do_is_refused(monkeypatch):
     monkeypatch.setattr("curro.training.plan.find_spec", lambda name: True)
     with pytest.raises(CurroError, match="vLLM loads no model of the lab: leave --vllm out"):
         plan(settings(vllm=True, model="lab:chains"))
+
+
+def test_lora_in_training_leaves_a_plain_model(run):
+    """Its weights differ from the start's by matrices of the rank asked for."""
+    folder = run(settings(lora_rank=2, curriculum="uniform", learning_rate=0.01, warmup_steps=0))[0]
+    trained, start = load_model(str(folder.model))[0], load_model("lab:chains")[0]
+    change = trained.model.layers[0].mlp.up_proj.weight - start.model.layers[0].mlp.up_proj.weight
+    sizes = torch.linalg.svdvals(change.double())
+    assert sizes[0] > 1e-6
+    assert (sizes[2:] < 1e-3 * sizes[0]).all()
+    assert torch.equal(trained.model.embed_tokens.weight, start.model.embed_tokens.weight)

@@ -22,7 +22,6 @@ from curro.core.text import printable
 COMMANDS = {
     "demo": ("curro.cli.demo:demo", "Train a small model with and without a curriculum, and compare."),
     "train": ("curro.cli.train:train", "Train a model on the prompts that a curriculum chooses."),
-    "sft": ("curro.cli.sft:sft", "Train a model on worked answers."),
     "compare": ("curro.cli.compare:compare", "Train with several curricula on one task and compare them."),
     "serve": (
         "curro.contrib.serve.command:serve",

@@ -373,8 +373,8 @@ class Curriculum:
         )
         # before anything is settled: a user may have made warnings errors
         self.meters.check_range(signal_groups)
-        has_signal_P = signal_groups.count > 0
-        seen, lost = np.flatnonzero(has_signal_P), feedback.tickets[~has_signal_P]
+        is_scored_P = signal_groups.count > 0
+        seen, lost = np.flatnonzero(is_scored_P), feedback.tickets[~is_scored_P]
         with self._undone_on_error(prompts):
             outcome, credited_PG = self._judge(groups, signal_groups)
             learnt = outcome.take(seen) if len(lost) else outcome
@@ -389,7 +389,7 @@ class Curriculum:
         admitted_P = outcome.admitted
         self.meters.admit(groups.variance[admitted_P], signal_groups.variance[admitted_P])
         self.admitted += int(np.count_nonzero(admitted_P))
-        mean_P = np.where(has_signal_P, signal_groups.mean, np.nan)
+        mean_P = np.where(is_scored_P, signal_groups.mean, np.nan)
         return Verdict(
             admitted_P, outcome.advantages, weights_P, signal_groups.variance, mean_P, credited_PG,
             auxiliary_samples,

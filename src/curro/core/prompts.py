@@ -285,8 +285,6 @@ def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
 
 def _column_of(rows: Sequence[Mapping[str, Any]], column: str) -> Iterable[Any]:
     """The values of a column of a data set's rows, None where a row has no such column."""
-    if hasattr(rows, "values"):  # rows that read a column without making the rows (`curro.data.arrow_rows`)
-        return rows.values(column)
     names = getattr(rows, "column_names", None)
     if names is None:
         return (row.get(column) for row in rows)

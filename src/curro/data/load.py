@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 from curro.core.loading import provider
 from curro.data import raw as provided
-from curro.data.arrow_rows import arrow_rows, dataset_table, parquet_table
 from curro.data.columns import normalise
-from curro.data.files import READERS, is_saved, read, read_dataset, saved_dataset, source_files
+from curro.data.files import READERS, read, read_dataset
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import DataError, Rows
 
 if TYPE_CHECKING:
     import datasets
-    import pyarrow as pa
 
 _HUB_ID = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(:(?P<config>[\w.*-]+))?")
 
@@ -73,8 +71,7 @@ def load_prompts(
 
     Returns:
         N rows with `prompt` (text, or messages as given), `answer` (text or None), `key` (unique text)
-        and the data set's other columns untouched. Rows of Parquet files and of the hub whose prompts are
-        texts stay in Arrow, and each becomes a Python object when it is asked for.
+        and the data set's other columns untouched.
 
     Raises:
         DataError: the source is missing, empty, malformed, or two of its rows have one key.
@@ -84,15 +81,11 @@ def load_prompts(
     if not isinstance(source, str | os.PathLike):
         raise DataError(f"a data set is named by a text or a path, not {source!r:.50}")
     source = os.fspath(source)
-    columns = {"prompt": prompt_column, "answer": answer_column, "key": key_column}
-    table, rows = _opened(source, split, limit)
-    in_arrow = None if table is None else arrow_rows(table.slice(0, limit), **columns)
-    if in_arrow is not None:
-        return PromptSet(in_arrow, source=source)
-    raw = list(islice(rows, limit))
+    raw = list(islice(raw_rows(source, split, limit), limit))
     if not raw:
         raise DataError(f"{source} is empty: a curriculum needs at least one prompt")
-    return PromptSet(normalise(raw, **columns), source=source)
+    rows = normalise(raw, prompt=prompt_column, answer=answer_column, key=key_column)
+    return PromptSet(rows, source=source)
 
 
 def raw_rows(source: str, split: str, limit: int | None) -> Rows:
@@ -101,20 +94,11 @@ def raw_rows(source: str, split: str, limit: int | None) -> Rows:
     Raises:
         DataError: as `load_prompts`, for what it says of sources and files.
     """
-    return _opened(source, split, limit)[1]
-
-
-def _opened(source: str, split: str, limit: int | None) -> tuple[pa.Table | None, Rows]:
-    """The rows of a source; and as a table, if they are columns already."""
     packaged = provider(source)
     if packaged is not None:
-        return None, provided.read(source, *packaged, split, limit)
+        return provided.read(source, *packaged, split, limit)
     hub_id = _HUB_ID.fullmatch(source)
     is_file_name = hub_id and hub_id["config"] is None and Path(source).suffix in READERS
     if hub_id and not Path(source).exists() and not is_file_name:
-        dataset = from_hub(hub_id["name"], hub_id["config"], split)
-        return dataset_table(dataset), read_dataset(hub_id["name"], dataset)
-    if Path(source).is_dir() and is_saved(Path(source)):
-        dataset = saved_dataset(Path(source), split)
-        return dataset_table(dataset), read_dataset(source, dataset)
-    return parquet_table(list(source_files(source, split))), read(source, split)
+        return read_dataset(hub_id["name"], from_hub(hub_id["name"], hub_id["config"], split))
+    return read(source, split)

@@ -8,10 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from curro.core.identity import digest_rows, repeated_rows
-from curro.data.arrow_rows import ArrowRows, has_cut_names
 from curro.data.raw import DataError, Row
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ class PromptSet(Sequence[Row]):
 
     Args:
         rows: each with `prompt` (text or messages), `answer` (text or None), `key` (unique text) and any
-            other columns. `ArrowRows` are kept as they are, others as a list.
+            other columns.
         source: what the rows were loaded from, for messages and to find the reward of a lab task.
 
     Raises:
@@ -35,13 +33,8 @@ class PromptSet(Sequence[Row]):
         if not len(rows):
             raise DataError("the data set is empty: a curriculum needs at least one prompt")
         self.source = source
-        self.rows: Sequence[Row] = rows
-        self.keys: Sequence[str] = []
-        if isinstance(rows, ArrowRows):
-            self.keys = rows.keys
-            return
         self.rows = list(rows)
-        self.keys = [row["key"] for row in self.rows]
+        self.keys: list[str] = [row["key"] for row in self.rows]
         if len(set(self.keys)) < len(self.keys):
             repeated = next(key for key in self.keys if self.keys.count(key) > 1)
             first = self.keys.index(repeated)
@@ -56,7 +49,7 @@ class PromptSet(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> list[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        return self.rows[index]  # type: ignore[return-value]
+        return self.rows[index]
 
     def __repr__(self) -> str:
         return f"PromptSet({len(self)} prompts from {self.source or 'memory'!r})"
@@ -73,8 +66,6 @@ class PromptSet(Sequence[Row]):
 
     @cached_property
     def _digested(self) -> tuple[str, np.ndarray]:
-        if isinstance(self.rows, ArrowRows):
-            return self.rows.fingerprint, self.rows.row_digests
         return digest_rows((row["prompt"], row["answer"]) for row in self.rows)
 
     @property
@@ -93,14 +84,10 @@ class PromptSet(Sequence[Row]):
     @property
     def columns(self) -> list[str]:
         """The names that any row has."""
-        if isinstance(self.rows, ArrowRows):
-            return self.rows.columns
         return list(dict.fromkeys(name for row in self.rows for name in row))
 
     def with_column(self, name: str, values: Sequence[Any]) -> PromptSet:
         """The data set with a column of these N values, in place of any of that name."""
-        if isinstance(self.rows, ArrowRows):
-            return PromptSet(self.rows.with_column(name, values), source=self.source)
         rows = [{**row, name: value} for row, value in zip(self.rows, values, strict=True)]
         return PromptSet(rows, source=self.source)
 
@@ -116,8 +103,6 @@ class PromptSet(Sequence[Row]):
         """
         import datasets
 
-        if isinstance(self.rows, ArrowRows):
-            return _numbered(self.rows.to_arrow())
         columns: dict[str, Any] = {name: [row.get(name) for row in self.rows] for name in self.columns}
         features: dict[str, Any] = {}
         for name, values in columns.items():
@@ -131,20 +116,6 @@ class PromptSet(Sequence[Row]):
         return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
 
 
-def _numbered(table: pa.Table) -> datasets.Dataset:
-    """A table as a data set with the column `prompt_id`."""
-    import datasets
-    import pyarrow as pa
-
-    if "prompt_id" in table.column_names:
-        table = table.drop_columns(["prompt_id"])
-    numbered = table.append_column("prompt_id", pa.array(np.arange(table.num_rows)))
-    # a random name for the table, because by default all of its bytes are hashed for one
-    name = datasets.fingerprint.generate_random_fingerprint()
-    # what pandas or another data set wrote of the columns would be read as what they are
-    return datasets.Dataset(numbered.replace_schema_metadata(None), fingerprint=name)
-
-
 def _schema(name: str, values: list[Any]) -> Any:
     """The Arrow schema of a column that Arrow gives back as it was."""
     import pyarrow as pa
@@ -153,68 +124,18 @@ def _schema(name: str, values: list[Any]) -> Any:
         array = pa.array(values)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise TypeError(f"mixed types in {name}") from error
-    if has_cut_names(array.type):
+    if _has_cut_names(array.type):
         raise TypeError(f"a name with a zero character in {name}")
     if pa.types.is_nested(array.type) and _json(array.to_pylist()) != _json(values):
         raise TypeError(f"rows of different shape in {name}")
     return pa.schema([pa.field(name, array.type)])
 
 
+def _has_cut_names(kind: pa.DataType) -> bool:
+    """Whether a name inside an Arrow type holds a zero character, where `datasets` takes it to end."""
+    inner = [kind.field(i) for i in range(kind.num_fields)]
+    return any("\0" in field.name or _has_cut_names(field.type) for field in inner)
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
-
-
-def stratified_subset(
-    rates_N: ArrayLike, n: int, *, bins: int | Sequence[float] = 20, seed: int = 0
-) -> np.ndarray:
-    """Choose `n` of N prompts so that every stratum of pass rates keeps its share.
-
-    A stratum of c prompts is due n c / N places: the whole part of that, and one more for the strata with
-    the largest remainders (equal remainders: the lower pass rates first). Within a stratum the choice is
-    uniform.
-
-    Args:
-        rates_N: pass rates, shape (N,); any finite measure of difficulty will do.
-        n: how many to choose, 1..N.
-        bins: how many quantiles to cut at (quantiles that coincide, as where half the rates are 0, are one
-            stratum), or the inner edges of the strata, increasing; an edge belongs to the stratum below it.
-        seed: of the choice within the strata.
-
-    Returns:
-        int64 ids, shape (n,), increasing.
-
-    Raises:
-        DataError: rates that are not finite or not one-dimensional, n out of range, or edges out of order.
-    """
-    rates = np.asarray(rates_N, np.float64)
-    if rates.ndim != 1 or not np.isfinite(rates).all():
-        raise DataError(f"pass rates must be finite numbers in one dimension, not of shape {rates.shape}")
-    if not 1 <= n <= rates.size:
-        raise DataError(f"a subset of {n} cannot be chosen from {rates.size} prompts")
-    stratum = np.searchsorted(_edges(rates, bins), rates, side="left")
-    rng = np.random.default_rng(seed)
-    strata, counts = np.unique(stratum, return_counts=True)
-    chosen = [
-        rng.permutation(np.flatnonzero(stratum == s))[:k]
-        for s, k in zip(strata, _largest_remainder(counts, n), strict=True)
-    ]
-    return np.sort(np.concatenate(chosen))
-
-
-def _edges(rates: np.ndarray, bins: int | Sequence[float]) -> np.ndarray:
-    if isinstance(bins, int):
-        if bins < 1:
-            raise DataError(f"{bins} strata: there must be at least one")
-        # inverted_cdf takes the edges from the rates themselves: no rounding cuts equal rates apart
-        return np.unique(np.quantile(rates, np.arange(1, bins) / bins, method="inverted_cdf"))
-    edges = np.asarray(bins, np.float64)
-    if edges.ndim != 1 or not (np.diff(edges) > 0).all():
-        raise DataError(f"the edges of the strata must increase: {list(bins)}")
-    return edges
-
-
-def _largest_remainder(counts: np.ndarray, n: int) -> np.ndarray:
-    """Share `n` places in proportion to `counts`, exactly: whole numbers throughout."""
-    sizes, remainders = np.divmod(counts * n, counts.sum())
-    sizes[np.argsort(-remainders, kind="stable")[: n - sizes.sum()]] += 1
-    return sizes

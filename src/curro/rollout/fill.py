@@ -138,9 +138,8 @@ class Fill(Generic[GroupT]):
        `mark_failed`.
     3. It calls `take`, which returns the groups of the batch, and drops the tickets that `release` returns.
 
-    The driver settles the tickets with the curriculum; this class only counts them. No prompt is given out
-    twice for one batch; only a prompt whose group estimated its difficulty, and was rejected for that, may be
-    given out once more, to be trained on.
+    The driver settles the tickets with the curriculum; this class only counts them. It gives each
+    prompt out once a batch. A prompt whose estimate was rejected may come once more, to be trained on.
 
     Args:
         settings: when to give up, and what to do then.

@@ -146,8 +146,8 @@ def one_each(proposed, drawn, taken, chosen, stride):  # type: ignore[no-untyped
     """Choose for each row of `proposed` the prompt with the highest draw that is not taken; of ties the
     first.
 
-    Where all of a row are taken, the first free prompt in steps of `stride` from the row's best proposal is
-    chosen. The flags `taken` are set for prompts of earlier rows and restored at the end.
+    Where all of a row are taken, the first free prompt in steps of `stride` from the row's last proposal
+    is chosen. The flags `taken` are set for prompts of earlier rows and restored at the end.
     """
     for row in range(proposed.shape[0]):
         best = -1

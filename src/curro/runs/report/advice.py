@@ -110,7 +110,7 @@ def most_flat(history: History) -> Advice | None:
         return None
     advice = (
         "Raise the rollouts of each prompt, add easier prompts, or start from a model that was fine-tuned on "
-        "worked answers (curro sft); read some rollouts first: the reward may not recognise right answers."
+        "worked answers; read some rollouts first: the reward may not recognise right answers."
         if wrong >= right
         else "The data is too easy now: add harder prompts, or leave the solved ones out (curro curate)."
     )
