@@ -79,6 +79,7 @@ def test_ragged_groups_train_to_the_loss_of_padded_ones(
     ragged = ["+curro.selection=uniform", f"+curro.allocation='{rule}'"]
     done = run(
         tmp_path / "out", *ragged, *overrides(folder), f"trainer.v1.trainer_mode={mode}",
+        "trainer.v1.colocate_async.num_warmup_batches=0",
         f"actor_rollout_ref.actor.loss_agg_mode={aggregation}", steps=1, ranks=2,
     )  # fmt: skip
     model, _ = load_checkpoint(folder)

@@ -16,8 +16,6 @@ from curro.hosts.verl.policy import ServedPolicy, VerlRows
 
 METHODS = {
     "uniform": ["+curro.selection=uniform"],
-    "least-visited": ["+curro.selection=least-visited"],
-    "prioritized-replay": ["+curro.selection=prioritized-replay"],
     "published": ["+curro.selection.name=prioritized-replay", "+curro.selection.variant=published"],
     "pspo": ["+curro.selection=pspo", "+curro.advantage=smoothed"],
     "sec": ["+curro.selection.name=sec", "+curro.selection.column=category"],
@@ -26,7 +24,6 @@ METHODS = {
         "+curro.selection.column=pass_rate",
         "+curro.selection.train_estimates=true",
     ],
-    "posterior": ["+curro.selection=posterior"],
     "frontier": ["+curro.selection=frontier"],
 }
 
