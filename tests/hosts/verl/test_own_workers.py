@@ -61,12 +61,19 @@ def test_the_workers_gradient_is_that_of_the_curriculums_credit(tmp_path, monkey
     assert (second_old_BR - log_probs[1].detach()).abs().max() > 0.001  # of weights that were updated
 
 
+SYNC, ASYNC = ("curro_sync", CPUSync), ("curro_colocate_async", CPUAsync)
+
+
 @pytest.mark.parametrize(
-    ("rule", "aggregation"),
-    [("simulation:Ragged", "token-mean"), ("simulation:Ragged", "seq-mean-token-mean"),
-     ("probe:first=2,most=7", "seq-mean-token-mean")],
-)  # fmt: skip
-@pytest.mark.parametrize(("mode", "trainer"), [("curro_sync", CPUSync), ("curro_colocate_async", CPUAsync)])
+    ("mode", "trainer", "rule", "aggregation"),
+    [
+        (*SYNC, "simulation:Ragged", "token-mean"),
+        (*SYNC, "simulation:Ragged", "seq-mean-token-mean"),
+        (*SYNC, "probe:first=2,most=7", "seq-mean-token-mean"),
+        (*ASYNC, "simulation:Ragged", "token-mean"),
+        (*ASYNC, "simulation:Ragged", "seq-mean-token-mean"),
+    ],
+)
 def test_ragged_groups_train_to_the_loss_of_padded_ones(
     tmp_path, monkeypatch, mode, trainer, rule, aggregation
 ):
@@ -79,7 +86,6 @@ def test_ragged_groups_train_to_the_loss_of_padded_ones(
     ragged = ["+curro.selection=uniform", f"+curro.allocation='{rule}'"]
     done = run(
         tmp_path / "out", *ragged, *overrides(folder), f"trainer.v1.trainer_mode={mode}",
-        "trainer.v1.colocate_async.num_warmup_batches=0",
         f"actor_rollout_ref.actor.loss_agg_mode={aggregation}", steps=1, ranks=2,
     )  # fmt: skip
     model, _ = load_checkpoint(folder)
