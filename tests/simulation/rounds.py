@@ -78,7 +78,9 @@ class Process:
         self.rewards += [self.reward(self.prompts[ticket]) for ticket in tickets]
         return [
             ScoredRow(
-                {"ticket": torch.tensor(ticket), "number": torch.tensor(number)},
+                {"ticket": ticket, "number": number},
+                {},
+                None,
                 torch.tensor([self.rewards[number]]),
                 Completion("", 1, False),
             )
@@ -112,12 +114,12 @@ class Process:
         return [self._described(group) for group in batch]
 
     def _described(self, group: Any) -> tuple[int, list[int]]:
-        numbers = [int(rollout.row["number"]) for rollout in group.rollouts]
+        numbers = [rollout.row["number"] for rollout in group.rollouts]
         np.testing.assert_array_equal(
             [float(rollout.rewards[0]) for rollout in group.rollouts],
             [self.rewards[number] for number in numbers],
         )
-        (ticket,) = {int(rollout.row["ticket"]) for rollout in group.rollouts}
+        (ticket,) = {rollout.row["ticket"] for rollout in group.rollouts}
         return ticket, numbers
 
     def _broadcast(self, objects: list[Any]) -> None:

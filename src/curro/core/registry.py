@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -259,12 +258,6 @@ def _value(text: str) -> Any:
         except ValueError:
             pass
     return text
-
-
-def source_of(kind: str, name: str) -> str:
-    """The source that a method's docstring names, its paper mostly; empty if it names none."""
-    source = re.search(r"Source: (.+?)\.?(?:\n\n|\Z)", inspect.getdoc(_factory(kind, name)) or "", re.DOTALL)
-    return " ".join(source[1].split()) if source else ""
 
 
 def _factory(kind: str, name: str) -> Any:

@@ -22,7 +22,7 @@ def test_the_installed_trl_has_every_name():
 def test_every_method_that_is_wrapped_is_in_the_table():
     own = {*vars(CurriculumGRPOTrainer), *vars(AcceleratedGRPOTrainer)}
     wrapped = {name for name in own if name in dir(GRPOTrainer) and callable(getattr(GRPOTrainer, name))}
-    listed = {seam.name for seam in seams.OVERRIDDEN}
+    listed = {name for methods in seams.WRAPPED.values() for name in methods}
     assert {name for name in wrapped if not name.startswith("__")} == listed
 
 
@@ -35,17 +35,20 @@ class _Renamed:
         )
 
 
-@pytest.mark.parametrize("seam", [seam for seam in seams.OVERRIDDEN if not seam.serves], ids=lambda s: s.name)
-def test_a_change_that_would_make_the_curriculum_wrong_stops_the_run(seam):
-    with pytest.raises(curro.ConfigError, match=rf"TRL {trl.__version__} has changed .*{seam.name}"):
-        seams.check_contract(_Renamed(seam.name))
+@pytest.mark.parametrize("name", seams.WRAPPED[seams.CURRICULUM])
+def test_a_change_that_would_make_the_curriculum_wrong_stops_the_run(name):
+    with pytest.raises(curro.ConfigError, match=rf"TRL {trl.__version__} has changed .*{name}"):
+        seams.check_contract(_Renamed(name))
 
 
-@pytest.mark.parametrize("seam", [seam for seam in seams.OVERRIDDEN if seam.serves], ids=lambda s: s.name)
-def test_any_other_change_switches_something_off(seam):
-    lost = seams.check_contract(_Renamed(seam.name))
-    assert list(lost) == [seam.serves]
-    assert seam.name in lost[seam.serves]
+@pytest.mark.parametrize(
+    ("serves", "name"),
+    [(serves, name) for serves, methods in seams.WRAPPED.items() if serves for name in methods],
+)
+def test_any_other_change_switches_something_off(serves, name):
+    lost = seams.check_contract(_Renamed(name))
+    assert list(lost) == [serves]
+    assert name in lost[serves]
 
 
 def test_an_attribute_that_no_method_uses_has_gone():
@@ -71,6 +74,15 @@ def test_without_the_accelerations_the_same_is_trained(tmp_path, monkeypatch, ca
     host.train()
     assert host.curriculum.metrics()["observed"] == 12
     assert host._shared_prompts is None
+
+
+def test_a_gate_is_refused_where_its_rounds_cannot_be_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "curro.hosts.trl.trainer.check_contract", lambda trainer: {seams.ROUNDS: "TRL 9 has changed"}
+    )
+    trainer(tmp_path)
+    with pytest.raises(curro.ConfigError, match="TRL 9 has changed, on which gates"):
+        trainer(tmp_path, admission="signal")
 
 
 def test_a_trainer_that_another_library_has_patched_is_not_accelerated():

@@ -13,7 +13,6 @@ from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_i
 import curro
 from curro.core.checkpoint import load_state
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
-from curro.hosts.trl.batches import describe_completions, merge_rows, rows_of_output
 from curro.lab.model import build_model, build_tokenizer
 
 
@@ -30,23 +29,6 @@ class Scripted:
 
 
 class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
-    pass
-
-
-class ScriptedWithPads(Scripted):
-    """Some completions end; the others are cut off, and have a pad token before their last."""
-
-    ends: bool
-
-    def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
-        completions, _ = super()._generate_single_turn(prompt_ids)
-        pad, end = self._tokenizer.pad_token_id, self.eos_token_ids[0]
-        for tokens in completions:
-            tokens += [end] if self.ends and tokens[0] % 3 == 0 else [pad, 7]
-        return completions, None
-
-
-class ScriptedCurriculumWithPads(ScriptedWithPads, CurriculumGRPOTrainer):
     pass
 
 
@@ -93,13 +75,21 @@ def assert_trained_alike(ours: Any, plain: Any, prefixes: tuple[str, ...], least
             assert mine[name] == pytest.approx(theirs[name], rel=1e-4, abs=1e-6), name
 
 
-@pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "grpo", "bnpo"])
-@pytest.mark.parametrize("kl", [False, True], ids=["plain", "lora with KL"])
-def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, loss_type, kl):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss_type": "dapo"},
+        {"loss_type": "grpo"},
+        {"loss_type": "bnpo", "scale_rewards": "batch"},
+        {"loss_type": "grpo", "multi_objective_aggregation": "normalize_then_sum"},
+        # the reference of a LoRA model is the model without it
+        {"loss_type": "dr_grpo", "beta": 0.1, "peft_config": LoraConfig(r=2, target_modules=["q_proj"])},
+    ],
+    ids=["dapo", "grpo", "scaled by the batch", "parts normalized", "lora with KL"],
+)
+def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, options):
     diary = Recorded()
-    # the reference of a LoRA model is the model without it
-    adapter = {"peft_config": LoraConfig(r=2, target_modules=["q_proj"]), "beta": 0.1}
-    options = {"loss_type": loss_type, "epsilon_high": 0.28} | (adapter if kl else {})
+    options = {"epsilon_high": 0.28} | options
     ours = scripted(
         ScriptedCurriculum,
         tmp_path,
@@ -122,51 +112,6 @@ def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, lo
     assert list(ours._logs["rewards"]["first_token_is_even"]) == list(
         plain._logs["rewards"]["first_token_is_even"]
     )
-
-
-@pytest.mark.parametrize("ends", [True, False], ids=["some end", "none ends"])
-def test_masked_completions_are_described_as_trl_alone_describes_them(tmp_path, monkeypatch, ends):
-    """Their masks are empty, and a pad token that was sampled is a token like others."""
-    diary = Recorded()
-    options = {"mask_truncated_completions": True, "max_completion_length": 6}
-    monkeypatch.setattr(ScriptedWithPads, "ends", ends, raising=False)
-    gated = {"curriculum": "least-visited", "admission": "band:0.2,0.8", "on_groups": diary}
-    ours = scripted(ScriptedCurriculumWithPads, tmp_path, **gated, **options)
-    ours.train()
-    batches = diary.admitted()
-
-    plain = scripted(ScriptedCurriculumWithPads, tmp_path, curriculum=TheSame(batches), **options)
-    plain.train()
-    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
-        described = [name for name in theirs if name.startswith(("reward", "completions/", "clip_ratio/"))]
-        assert len(described) >= 16
-        for name in described:  # where nothing is trained on, TRL has no least and largest ratio
-            expected = theirs[name] and pytest.approx(theirs[name], rel=1e-4, abs=1e-6)
-            assert mine[name] == expected, name
-        assert (mine["completions/clipped_ratio"] < 1) == ends
-        assert (mine["clip_ratio/low_min"] is not None) == ends
-
-
-def test_lengths_by_hand():
-    """A pad token (0) was sampled inside the first, whose mask is empty; the second ended with 2."""
-    first = [5, 6, 7, 8, 9, 5, 0, 7]
-    output = {
-        "prompt_mask": torch.ones(2, 1, dtype=torch.int64),
-        "completion_ids": torch.tensor([first, [5, 6, 2, 0, 0, 0, 0, 0]]),
-        "completion_mask": torch.tensor([[0] * 8, [1] * 3 + [0] * 5]),
-    }
-    rows = rows_of_output(output, [8, 3])
-    described = describe_completions(rows, pad_token=0, ends=[2])
-    assert described["completions/clipped_ratio"] == 0.5
-    assert described["completions/mean_length"] == 5.5
-    assert described["completions/mean_terminated_length"] == 3
-    masked = describe_completions(rows[:1], pad_token=0, ends=[2])
-    assert masked["completions/clipped_ratio"] == 1
-    assert masked["completions/min_length"] == masked["completions/max_length"] == 8
-    assert masked["completions/mean_terminated_length"] == 0
-    merged = merge_rows(rows[::-1], device=torch.device("cpu"), pad_token=0, pad_to_multiple_of=None)
-    assert merged["completion_ids"].tolist() == output["completion_ids"].flip(0).tolist()
-    assert merged["completion_mask"].tolist() == [[1] * 3 + [0] * 5, [0] * 8]
 
 
 def test_rejected_work_has_its_own_metrics(tmp_path):

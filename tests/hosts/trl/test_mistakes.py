@@ -65,8 +65,6 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"curriculum": curro.Curriculum("uniform", 5)}, "over 5 prompts"),
     ({"curriculum": LARGE}, "`first`"),
     ({"allocation": "knapsack"}, "advantage"),
-    ({**GATED, "scale_rewards": "batch"}, "scale_rewards"),
-    ({**GATED, "multi_objective_aggregation": "normalize_then_sum"}, "sum_then_normalize"),
     ({**GATED, "fill": FillSettings(when_short="finish")}, "when_short"),
     ({**GATED, "train_dataset": dataset().add_column("image", ["a picture"] * PROMPTS)}, "image"),
     ({"reward_range": (1, 0)}, "reward_range"),

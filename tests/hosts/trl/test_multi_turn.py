@@ -147,11 +147,9 @@ def test_what_is_masked_is_what_the_environment_said(tmp_path):
     assert history["completions/clipped_ratio"] == 0
 
 
-@pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "grpo"])
-def test_groups_of_several_rounds_are_trained_on_as_trl_alone_trains_on_them(tmp_path, loss_type):
+def test_groups_of_several_rounds_are_trained_on_as_trl_alone_trains_on_them(tmp_path):
     diary = Recorded()
-    environment = Constant()
-    options = {"loss_type": loss_type, "environment": environment, "learning_rate": 1e-3}
+    options = {"environment": Constant(), "learning_rate": 1e-3}
     ours = scripted(tmp_path, curriculum="least-visited", admission="signal", on_groups=diary, **options)
     ours.train()
     batches = diary.admitted()
@@ -231,12 +229,6 @@ def test_processes_whose_episodes_are_over_wait_for_the_others(made_once):
         assert owner[name]["moved"]
     assert (owner["plain"]["groups"], other["plain"]["groups"]) == (12, 0)
     assert owner["filled"]["groups"] >= 12
-
-
-METHODS = [
-    "frontier",
-    "pspo --advantage smoothed --admission signal",
-]
 
 
 def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(tmp_path):

@@ -78,8 +78,6 @@ def test_curros_own_reward_refuses_rows_wherever_they_stand(tmp_path):
         trainer(tmp_path, **options)
 
 
-def test_repeated_rows_are_said_and_the_model_card_names_the_method(tmp_path, caplog):
-    host = trainer(tmp_path, train_dataset=rows(["1"] * 24).map(lambda _: {"prompt": "1 ="}))
+def test_repeated_rows_are_said(tmp_path, caplog):
+    trainer(tmp_path, train_dataset=rows(["1"] * 24).map(lambda _: {"prompt": "1 ="}))
     assert any("23 of 24 rows repeat the prompt and answer" in line for line in caplog.messages)
-    host.create_model_card(model_name="x")
-    assert '`prioritized-replay` ("Prioritized Replay' in (tmp_path / "README.md").read_text()

@@ -38,7 +38,8 @@ def broken(row, **_):
 host, diary = made("run", reward_funcs=reward, save_strategy="steps", save_steps=3)
 host.train()
 gated = curro.Curriculum("pspo", 24, advantage="smoothed", admission="band:0.4,0.6", seed=5)
-filled, filled_diary = made("filled", curriculum=gated)
+# three groups of four on two processes of six rows: one group is on both
+filled, filled_diary = made("filled", curriculum=gated, per_device_train_batch_size=6)
 filled_inputs = given_to_the_loss(filled)
 filled.train()
 probing = curro.Curriculum(

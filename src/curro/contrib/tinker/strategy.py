@@ -13,7 +13,7 @@ from tinker_cookbook.rl.rollout_strategy import FailFast, RolloutResult, Rollout
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import EnvGroupBuilder, Trajectory, TrajectoryGroup
 
-from curro.contrib.tinker.slots import AssignedPrompt, CreditedTrajectories, CurriculumGroup
+from curro.contrib.tinker.dataset import AssignedPrompt, CreditedTrajectories, CurriculumGroup
 from curro.core.verdicts import Verdict
 from curro.runs.writer import Completion
 
@@ -73,7 +73,7 @@ class FilledGroups(RolloutStrategy):
             try:
                 group, verdict = await self._group(slot, assigned, policy)
             except Exception as error:
-                if error in slots.errors or not self.catches_group_errors:
+                if error in slots.data.errors or not self.catches_group_errors:
                     raise
                 failed = error
             else:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate import Accelerator
@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOConfig
 
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError
@@ -155,16 +156,11 @@ def save(
 
 
 def load(
-    checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, *, parts: int, rows: int, updates: int
+    checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, args: GRPOConfig
 ) -> WaitingRollouts | None:
     """Restore what `save` wrote; prompts whose rollouts are lost are free again.
 
     Micro-batches may have another size than when the rollouts were saved, as after an out-of-memory error.
-
-    Args:
-        parts: how many micro-batches of a generation this run has (`steps_per_generation`).
-        rows: rollouts of a micro-batch on this process (`per_device_train_batch_size`).
-        updates: micro-batches of an optimizer step (`gradient_accumulation_steps`).
 
     Returns:
         this process's unused rollouts, if there are any.
@@ -172,7 +168,8 @@ def load(
     Raises:
         CheckpointError: rollouts that cannot be divided as this run's arguments say.
     """
-    folder = checkpoint / FOLDER
+    folder, rows = checkpoint / FOLDER, args.per_device_train_batch_size
+    parts = cast(int, args.steps_per_generation)
     if accelerator.is_main_process:
         curriculum.load(folder / CURRICULUM)
         curriculum.drop(curriculum.ledger.tickets)
@@ -189,7 +186,8 @@ def load(
     saved = [waiting[part] for part in sorted(waiting)]
     size, has_auxiliary = len(saved[0]["prompt_ids"]), "auxiliary_advantages" in saved[0]
     is_same, done = (len(saved), size) == (parts, rows), step * size
-    may_divide = done % (rows * updates) == 0 and len(saved) * size == parts * rows and not has_auxiliary
+    is_update = done % (rows * args.gradient_accumulation_steps) == 0
+    may_divide = is_update and len(saved) * size == parts * rows and not has_auxiliary
     if processes != accelerator.num_processes or not (is_same or may_divide):
         raise CheckpointError(
             f"{checkpoint} was saved between a generation and its last update, with {len(saved)} "

@@ -185,7 +185,6 @@ def check_batches(
     images = sorted({"image", "images"}.intersection(dataset.column_names))
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
     own_advantage, first = curriculum.has_advantage, curriculum.allocation.first
-    normalizes = args.multi_objective_aggregation == "normalize_then_sum"
     conflicts = (
         (
             rows // group > len(dataset),
@@ -196,21 +195,6 @@ def check_batches(
             gated and bool(images),
             f"admission works with text alone, and train_dataset has the column {', '.join(images)}: TRL's "
             "batches of images cannot be put together from several rounds; leave the admission out",
-        ),
-        (
-            gated and not allotted and bool(rows // args.world_size % group),
-            f"admission needs whole groups on every process: {rows // args.world_size} completions a process "
-            f"are not divided by num_generations = {group}",
-        ),
-        (
-            gated and not own_advantage and args.scale_rewards == "batch",
-            'scale_rewards="batch" divides by the deviation of rejected groups too: choose "group" or '
-            '"none", or give the curriculum an advantage',
-        ),
-        (
-            gated and not own_advantage and normalizes,
-            'multi_objective_aggregation="normalize_then_sum" divides by the deviation of rejected groups '
-            'too: choose "sum_then_normalize", or give the curriculum an advantage',
         ),
         (
             gated and when_short == "finish",

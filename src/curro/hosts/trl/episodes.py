@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
-from curro.hosts.trl.seams import end_tokens, single_completions
+from curro.hosts.trl.seams import end_tokens, replaced, single_completions
 from curro.reward.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
 from curro.reward.environments.play import play
 
@@ -36,7 +36,14 @@ class EpisodeRollouts:
             return bool(accelerator.gather(torch.tensor([playing], device=accelerator.device)).any())
 
         when = (trainer.args.seed, trainer.state.global_step)
-        with _short_turns(host, self.environment.turn_tokens):
+        config, longest = getattr(host, "generation_config", None), self.environment.turn_tokens
+        # transformers generates no more than an action has; vLLM's actions are cut afterwards
+        short_turns = (
+            nullcontext()
+            if config is None
+            else replaced(config, max_new_tokens=min(longest, config.max_new_tokens))
+        )
+        with short_turns:
             played = play(
                 self.environment,
                 rows,
@@ -59,18 +66,3 @@ class EpisodeRollouts:
             "env_mask": [trajectory.action_mask for trajectory in played],
             EPISODE_REWARD: [trajectory.reward for trajectory in played],
         }
-
-
-@contextmanager
-def _short_turns(host: Any, tokens: int) -> Iterator[None]:
-    """Let transformers generate no more than an action has; vLLM's are cut afterwards."""
-    config = getattr(host, "generation_config", None)
-    if config is None:
-        yield
-        return
-    usual = config.max_new_tokens
-    config.max_new_tokens = min(tokens, usual)
-    try:
-        yield
-    finally:
-        config.max_new_tokens = usual

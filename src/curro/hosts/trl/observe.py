@@ -28,7 +28,7 @@ def read_feedback(
     The rewards are the weighted sums, and the parts are the functions' own values.
 
     Args:
-        tickets: (P,), one a group; empty for groups that no curriculum drew.
+        tickets: (P,), one a group.
         rewards: (rollouts, functions), NaN where a function gave no value.
         sizes_P: rollouts of each group.
         weights, names: (functions,).
@@ -36,14 +36,9 @@ def read_feedback(
     values = rewards.double().cpu()
     sums = (values * weights.double().cpu()).nansum(dim=1)
     sums[values.isnan().all(dim=1)] = torch.nan
-
-    def by_group(column: torch.Tensor) -> np.ndarray:
-        values_PG = np.full((len(sizes_P), sizes_P.max()), np.nan)
-        values_PG[np.arange(sizes_P.max()) < sizes_P[:, None]] = column.numpy()
-        return values_PG
-
-    named = {name: by_group(values[:, i]) for i, name in enumerate(names)}
-    return Feedback(np.asarray(tickets, np.int64), by_group(sums), named)
+    ends = np.cumsum(sizes_P)[:-1]
+    parts = [dict(zip(names, group.T, strict=True)) for group in np.split(values.numpy(), ends)]
+    return Feedback.of_groups([*map(int, tickets)], np.split(sums.numpy(), ends), parts)
 
 
 def scores_of(groups: Sequence[Feedback], prompts: int | None, curriculum: Curriculum) -> dict[str, float]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from types import CodeType
 from typing import Any, cast
@@ -26,72 +25,52 @@ FIRST, NEWEST = "1.9.0", "1.16.0"
 CURRICULUM = ""
 ACCELERATIONS = "the accelerations"
 LOG = "the curriculum's numbers in TRL's log"
-CARD = "the method's name on the model card"
 SECOND_LOSS = "methods that train the policy's judgments (metis)"
 EPISODES = "curro's environments"
+ROUNDS = "gates and allocations that look first"
 
+WRAPPED: dict[str, dict[str, tuple[str, ...]]] = {
+    CURRICULUM: {
+        "_generate_and_score_completions": ("inputs",),
+        "_calculate_rewards": ("inputs", "prompts", "completions", "completion_ids_list"),
+        "_prepare_inputs": ("generation_batch",),
+        "_save_checkpoint": ("model", "trial"),
+        "_load_from_checkpoint": ("resume_from_checkpoint", "model"),
+        "_load_rng_state": ("checkpoint",),
+        "_load_optimizer_and_scheduler": ("checkpoint",),
+        "train": ("resume_from_checkpoint",),
+        "evaluate": ("eval_dataset", "ignore_keys", "metric_key_prefix"),
+    },
+    SECOND_LOSS: {
+        "_compute_loss": ("model", "inputs"),
+        "_get_per_token_logps_and_entropies": (
+            "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy",
+        ),
+    },
+    ROUNDS: {"_generate": ("prompts",)},
+    ACCELERATIONS: {"_generate_single_turn": ("prompt_ids", "images", "multimodal_fields")},
+}  # fmt: skip
+"""The methods that are wrapped, by what is switched off without them; without `CURRICULUM` nothing works.
 
-@dataclass(frozen=True)
-class Seam:
-    """A method or an attribute of the trainer.
+Each calls TRL's own once and edits what goes in or comes out. Its parameters here are the ones passed.
+"""
 
-    Attributes:
-        name: in `GRPOTrainer` or `transformers.Trainer`.
-        takes: the parameters that are passed by name or position; None for an attribute.
-        serves: what is switched off without it; `CURRICULUM`: nothing works without it.
-    """
-
-    name: str
-    takes: tuple[str, ...] | None = None
-    serves: str = CURRICULUM
-
-
-OVERRIDDEN = (
-    Seam("_generate_and_score_completions", ("inputs",)),
-    Seam("_calculate_rewards", ("inputs", "prompts", "completions", "completion_ids_list")),
-    Seam("_prepare_inputs", ("generation_batch",)),
-    Seam("_save_checkpoint", ("model", "trial")),
-    Seam("_load_from_checkpoint", ("resume_from_checkpoint", "model")),
-    Seam("_load_rng_state", ("checkpoint",)),
-    Seam("_load_optimizer_and_scheduler", ("checkpoint",)),
-    Seam("train", ("resume_from_checkpoint",)),
-    Seam("evaluate", ("eval_dataset", "ignore_keys", "metric_key_prefix")),
-    Seam("create_model_card", ("model_name", "dataset_name", "tags"), CARD),
-    Seam("_compute_loss", ("model", "inputs"), SECOND_LOSS),
-    Seam("_generate_single_turn", ("prompt_ids", "images", "multimodal_fields"), ACCELERATIONS),
-    Seam(
-        "_get_per_token_logps_and_entropies",
-        ("model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy"),
-        SECOND_LOSS,
+READ: dict[str, tuple[str, ...]] = {
+    CURRICULUM: (
+        "accelerator", "args", "current_gradient_accumulation_steps", "loss_type", "model", "model_wrapped",
+        "multi_objective_aggregation", "num_generations", "num_generations_eval", "num_iterations",
+        "processing_class", "reward_func_names", "reward_funcs", "reward_weights", "rollout_func", "state",
+        "temperature", "_buffered_inputs", "_get_output_dir", "_step", "_tokenizer",
     ),
-)
-"""Methods that are wrapped: each calls TRL's own once and edits what goes in or comes out."""
-
-READ = (
-    *(
-        Seam(name)
-        for name in (
-            "accelerator", "args", "current_gradient_accumulation_steps", "loss_type", "model",
-            "model_wrapped", "multi_objective_aggregation", "num_generations", "num_generations_eval",
-            "num_iterations", "pad_to_multiple_of", "processing_class", "reward_func_names", "reward_funcs",
-            "reward_weights", "rollout_func", "state", "temperature", "_buffered_inputs", "_get_output_dir",
-            "_step", "_tokenizer",
-        )
+    LOG: ("_metrics", "_logs"),
+    EPISODES: ("_tokenize_prompts",),
+    ROUNDS: ("environment_factories", "environments", "tools", "_pending_extra_logs"),
+    ACCELERATIONS: (
+        "aux_loss_enabled", "beta", "generation_config", "top_entropy_quantile", "use_vllm",
+        "_entropy_bonus_enabled",
     ),
-    Seam("_metrics", serves=LOG),
-    Seam("_logs", serves=LOG),
-    Seam("_tokenize_prompts", ("prompts",), EPISODES),
-    *(
-        Seam(name, serves=ACCELERATIONS)
-        for name in (
-            "aux_loss_enabled", "beta", "generation_config", "top_entropy_quantile", "use_vllm",
-            "_entropy_bonus_enabled",
-        )
-    ),
-)  # fmt: skip
-"""What is read: public attributes, and private ones that begin with an underscore."""
-
-SEAMS = (*OVERRIDDEN, *READ)
+}  # fmt: skip
+"""What is read, likewise: public attributes, and private ones that begin with an underscore."""
 
 
 def end_tokens(trainer: Any) -> list[int]:
@@ -105,18 +84,24 @@ def single_completions(trainer: Any) -> Iterator[list[int]]:
 
     TRL takes their number as an argument, which is yielded, from 1.14 on, and before that from attributes.
     """
-    names = ("num_generations", "num_generations_eval")
-    usual = {name: getattr(trainer, name) for name in names}
-    vars(trainer).update(dict.fromkeys(names, 1))
-    try:
-        takes = inspect.signature(trl.GRPOTrainer._generate_single_turn).parameters
+    takes = inspect.signature(trl.GRPOTrainer._generate_single_turn).parameters
+    with replaced(trainer, num_generations=1, num_generations_eval=1):
         yield [1] if "num_generations" in takes else []
+
+
+@contextmanager
+def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
+    """Give an object other attributes for a while."""
+    usual = {name: getattr(owner, name) for name in attributes}
+    vars(owner).update(attributes)
+    try:
+        yield
     finally:
-        vars(trainer).update(usual)
+        vars(owner).update(usual)
 
 
 def check_contract(trainer: type[Any]) -> dict[str, str]:
-    """Compare the installed trainer with `SEAMS`.
+    """Compare the installed trainer with `WRAPPED` and `READ`.
 
     Returns:
         what is switched off, and why, in words.
@@ -126,13 +111,18 @@ def check_contract(trainer: type[Any]) -> dict[str, str]:
     """
     if Version(trl.__version__) < Version(FIRST):
         raise ConfigError(f"TRL {trl.__version__} is older than {FIRST}: pip install -U trl")
+    used = _names(cast(Hashable, trainer))
     lost: dict[str, list[str]] = {}
-    for seam in SEAMS:
-        if not _has(trainer, seam):
-            lost.setdefault(seam.serves, []).append(seam.name)
+    for serves, methods in WRAPPED.items():
+        lost[serves] = [name for name, takes in methods.items() if not _takes(trainer, name, takes)]
+    for serves, names in READ.items():
+        lost.setdefault(serves, []).extend(
+            name for name in names if not hasattr(trainer, name) and name not in used
+        )
     reasons = {
         serves: f"TRL {trl.__version__} has changed GRPOTrainer's {' and '.join(names)}"
         for serves, names in lost.items()
+        if names
     }
     if CURRICULUM in reasons:
         raise ConfigError(
@@ -158,15 +148,13 @@ def unaccelerated(trainer: type[Any], args: Any, lost: dict[str, str]) -> str:
     return ""
 
 
-def _has(trainer: type[Any], seam: Seam) -> bool:
-    method = getattr(trainer, seam.name, None)
-    if seam.takes is None:
-        return method is not None or seam.name in _names(cast(Hashable, trainer))
+def _takes(trainer: type[Any], name: str, parameters: tuple[str, ...]) -> bool:
+    method = getattr(trainer, name, None)
     if not callable(method):
         return False
-    parameters = inspect.signature(method).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    return takes_any or set(seam.takes) <= set(parameters)
+    known = inspect.signature(method).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    return takes_any or set(parameters) <= set(known)
 
 
 @cache

@@ -6,6 +6,8 @@ import inspect
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,24 +25,21 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
-from curro.core.registry import source_of
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import EmptySteps, ScaledRate, auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
     LOGGED_METRICS,
+    Generated,
     KeptGroup,
+    RoundEnd,
     ScoredRow,
     TRLMetrics,
-    captured_logs,
-    describe_completions,
-    describe_rewards,
-    log_batch,
+    as_rollouts,
     log_metrics,
     mask_of_trl_advantages,
-    merge_rows,
     rewards_of,
-    rows_of_output,
+    rows_of_round,
 )
 from curro.hosts.trl.checks import (
     build_curriculum,
@@ -62,10 +61,12 @@ from curro.hosts.trl.processes import MainProcess, own_share
 from curro.hosts.trl.rounds import fill_in_rounds
 from curro.hosts.trl.seams import (
     ACCELERATIONS,
+    EPISODES,
+    ROUNDS,
     SECOND_LOSS,
     check_contract,
     end_tokens,
-    single_completions,
+    replaced,
     unaccelerated,
 )
 from curro.reward.adapters import completion_text, trl_reward
@@ -136,7 +137,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     _logs: dict[str, Any]
     _rewards: torch.Tensor
     _completions: list[Completion]
-    _round_metrics: TRLMetrics
+    _round: list[ScoredRow] | None = None
+    _batch: list[ScoredRow] | None = None
 
     # ------------------------------ construction ------------------------------
 
@@ -190,10 +192,15 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             of_rows.append(LORA_RATE.format(options.learning_rate, "learning_rate="))
         if not no_check and environment is None and factory is None:
             check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
-        if SECOND_LOSS in lost and PolicyUse.TRAINED in curriculum.selection.policy_use:
-            raise ConfigError(f"{lost[SECOND_LOSS]}, on which {SECOND_LOSS} stand: choose another method")
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
         self._merges_rounds = curriculum.has_admission or not curriculum.allocation.needs_budget
+        needs = {
+            SECOND_LOSS: PolicyUse.TRAINED in curriculum.selection.policy_use,
+            ROUNDS: self._merges_rounds, EPISODES: environment is not None,
+        }  # fmt: skip
+        for what, is_needed in needs.items():
+            if is_needed and what in lost:
+                raise ConfigError(f"{lost[what]}, on which {what} stand: choose others")
 
         lacks = unaccelerated(GRPOTrainer, options, lost)
         super().__init__(share_prompts=share_prompts, lacks=lacks, **given)
@@ -258,15 +265,13 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         """Groups of `num_generations` rollouts in a generation."""
         return self._batch_rows // cast(int, self.args.num_generations)
 
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """TRL's, and which method chose the prompts, with its source."""
-        super().create_model_card(*args, **kwargs)
-        if self.main_process.is_main:
-            name = self.curriculum.config["selection"]["name"]
-            source = source_of("selection", name)
-            cited = f" ({source})" if source else ""
-            with (Path(cast(str, self.args.output_dir)) / "README.md").open("a", encoding="utf-8") as card:
-                card.write(f"\n## Curriculum\n\nThe prompts were chosen by curro's method `{name}`{cited}.\n")
+    @property
+    def _trl_groups(self) -> dict[str, int]:
+        """TRL's groups have one size: groups of several sizes are rollouts that stand alone for it.
+
+        A vLLM server is then asked for each by itself, and nothing of TRL's advantages is used.
+        """
+        return {"num_generations": 1} if self.curriculum.has_allocation else {}
 
     @property
     def _is_training(self) -> bool:
@@ -316,17 +321,17 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         )
         try:
             output = self._roll_out(draw)
+            if len(self._rewards) != draw.rollouts.sum() or "advantages" not in output:
+                raise ConfigError(
+                    f"TRL gave {len(self._rewards)} rewards for {draw.rollouts.sum()} rollouts, or no "
+                    "advantages: it has changed what a curriculum stands on"
+                )
         except BaseException:
             if self.main_process.is_main:
                 self.curriculum.drop(draw.tickets)
             raise
         verdict, feedback = self.observe(draw, self._rewards, gather_object(self._completions))
-        if budget is not None:  # TRL has taken every `num_generations` rows for a group
-            is_flat = self.curriculum.table.is_flat(feedback.variances)
-            for name, value in self._describe_rewards(self._rewards, is_flat).items():
-                self._metrics["train"][name][-1:] = [value]
-        latest = self._logs["advantages"]  # of one generation: what comes takes the place of as many
-        latest.extend(self._credit(output, [verdict], draw.rollouts, [*latest]))
+        self._credit(output, [verdict], draw.rollouts, feedback.variances)
         return output
 
     def _roll_out(self, draw: Draw) -> dict[str, Any]:
@@ -338,51 +343,45 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         mine = own_share(self.accelerator, prompts)
         row_of = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(mine)}
         self.rows = [dict(row_of[prompt]) for prompt in mine]
-        usual = self.num_generations
-        if self.curriculum.has_allocation:
-            self.num_generations = len(prompts)  # TRL's groups have one size; nothing of them is used
-        try:
-            output = super()._generate_and_score_completions(self.rows)
-        finally:
-            self.num_generations = usual
-        if len(self._rewards) != len(prompts) or "advantages" not in output:
-            raise ConfigError(
-                f"TRL gave {len(self._rewards)} rewards for {len(prompts)} rollouts, or no advantages: it has"
-                " changed what a curriculum stands on"
-            )
-        return output
+        with replaced(self, **self._trl_groups):
+            return super()._generate_and_score_completions(self.rows)
 
     def roll_out_round(self, draw: Draw) -> list[ScoredRow]:
         """Roll out one of several draws of a batch: the rollouts of all processes, group after group."""
-        with captured_logs(self._metrics, self._logs) as (metrics, logs):
-            output = self._roll_out(draw)
-        for name, values in metrics.items():
-            self._round_metrics[name] += values
-        rows = gather_object(rows_of_output(output, [part.tokens for part in self._completions]))
-        completions, rewards = gather_object(self._completions), self._rewards.cpu()
-        columns = {column: entries for column, entries in logs.items() if len(entries) == len(rows)}
-        return [
-            ScoredRow(
-                rows[i], rewards[i], completions[i], {name: column[i] for name, column in columns.items()}
-            )
-            for i in range(len(rows))
-        ]
+        self._round = []
+        try:
+            with suppress(RoundEnd):
+                self._roll_out(draw)
+            rows, rewards = gather_object(self._round), self._rewards.cpu()
+        finally:
+            self._round = None
+        return [replace(row, rewards=rewards[i]) for i, row in enumerate(rows)]
 
-    def _generate_single_turn(
-        self, prompt_ids: Any, images: Any, multimodal_fields: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        """TRL's. Of groups of different sizes, a vLLM server is asked for each rollout by itself."""
-        generate = super()._generate_single_turn
-        if not (self.curriculum.has_allocation and self._is_training):
-            return generate(prompt_ids, images, multimodal_fields, *args, **kwargs)
-        kwargs.pop("num_generations", None)
-        with single_completions(self) as number:
-            return generate(prompt_ids, images, multimodal_fields, *number, **kwargs)
+    def _generate(self, prompts: list[Any]) -> Any:
+        """TRL's. A round ends here with the rewards, before what only rollouts that are trained on need."""
+        output = super()._generate(prompts)
+        if self._batch is not None:
+            own = own_share(self.accelerator, self._batch)
+            return Generated(*output)._replace(completions=[row.message for row in own])
+        if self._round is None:
+            return output
+        generated = Generated(*output)
+        for name, values in generated.extra_fields.items():  # as TRL gives them to reward functions
+            for i, row in enumerate(self.rows):
+                row[name] = values[i] if isinstance(values, list) else values
+        self._calculate_rewards(self.rows, prompts, generated.completions, generated.completion_ids)
+        self._round = rows_of_round(
+            self.rows, prompts, generated, self._completions, self._pending_extra_logs
+        )
+        self._pending_extra_logs.clear()
+        raise RoundEnd
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> torch.Tensor:
-        """TRL's, of all processes; they are kept, and what was generated."""
+        """TRL's rewards of all processes, kept with what was generated; a batch of rounds has them."""
+        if self._batch is not None:
+            return rewards_of(self._batch).to(self.accelerator.device)
         self._rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         ends = {*end_tokens(self), self._tokenizer.pad_token_id}
         self._completions = [
@@ -441,16 +440,13 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output: dict[str, Any],
         verdicts: Sequence[Verdict],
         sizes_P: np.ndarray,
-        advantages: Sequence[float],
-    ) -> list[float]:
+        variances_P: np.ndarray,
+    ) -> None:
         """Put the curriculum's credit into this process's output, or multiply TRL's own advantages by it.
 
         Args:
-            verdicts, sizes_P: verdicts on the P groups of the batch, and the rows of each.
-            advantages: TRL's own, of all rows.
-
-        Returns:
-            advantages of all rows that are trained on, for the log.
+            verdicts, sizes_P, variances_P: verdicts on the P groups of the batch, the rows of each, and the
+                variance of its trained rewards.
         """
         is_factor = not self.curriculum.has_advantage
         if is_factor:
@@ -460,55 +456,61 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         credit = credit_PG[np.arange(credit_PG.shape[1]) < sizes_P[:, None]]
         share = own_share(self.accelerator, torch.from_numpy(credit)).to(output["advantages"])
         output["advantages"] = output["advantages"] * share if is_factor else share
-        return (credit * advantages if is_factor else credit).tolist()
-
-    def _describe_rewards(self, rewards: torch.Tensor, is_flat: np.ndarray) -> dict[str, float]:
-        return describe_rewards(rewards, self.reward_func_names, self.reward_weights, is_flat)
+        logged = self._logs.get("advantages")  # of one generation: what comes takes the place of as many
+        if logged is not None:
+            logged.extend((credit * [*logged] if is_factor else credit).tolist())
+        if self.curriculum.has_allocation:  # TRL has taken every row for a group
+            is_flat = self.curriculum.table.is_flat(variances_P)
+            self._metrics["train"]["frac_reward_zero_std"][-1:] = [float(np.mean(is_flat))]
 
     # ------------------------------ filling a batch ------------------------------
 
     def _fill_batch(self) -> dict[str, Any]:
         """Go on in rounds until the batch is full of admitted groups; every process gets an equal share."""
-        self._round_metrics = defaultdict(list)
+        usual = self._metrics["train"]
+        in_rounds: TRLMetrics = defaultdict(list)
+        self._metrics["train"] = in_rounds
         try:
             *whole, last = fill_in_rounds(
                 self, self._batch_rows, size=self.num_generations, step=self.state.global_step
             )
         finally:
+            self._metrics["train"] = usual
             held = self.fill.release()
             if held:
                 self.curriculum.drop(held)
         groups = [*whole, last.first(self._batch_rows - sum(map(len, whole)))]
-        batch = [rollout for group in groups for rollout in group.rollouts]
-        output = self._merged(own_share(self.accelerator, batch))
-        credit = self._credit(
+        output = self._put_together([rollout for group in groups for rollout in group.rollouts])
+        self._credit(
             output,
             [group.verdict for group in groups],
             np.array(list(map(len, groups))),
-            [rollout.logged.get(("advantages", None), 0.0) for rollout in batch],
+            np.array([group.variance for group in groups]),
         )
-        for rollout, advantage in zip(batch, credit, strict=True):
-            rollout.logged["advantages", None] = advantage
+        for name, values in in_rounds.items():  # of all rounds; TRL has described the batch's completions
+            if not name.startswith(("completions/", "num_tokens")):
+                usual[name].append(float(np.mean(values)))
         self._fill_metrics = self.fill.batch_counts.metrics()
-        is_flat = self.curriculum.table.is_flat(np.array([group.variance for group in groups]))
-        described = self._describe_rewards(rewards_of(batch), is_flat) | describe_completions(
-            [rollout.row for rollout in batch],
-            pad_token=self._tokenizer.pad_token_id,
-            ends=end_tokens(self),
-        )
-        log_batch(self._metrics["train"], self._logs, self._round_metrics, described, batch)
         return output
 
-    def _merged(self, rollouts: Sequence[ScoredRow]) -> dict[str, Any]:
-        """TRL's output of this process's rollouts of a batch."""
-        output = merge_rows(
-            [rollout.row for rollout in rollouts],
-            device=self.accelerator.device,
-            pad_token=self._tokenizer.pad_token_id,
-            pad_to_multiple_of=cast(Any, self).pad_to_multiple_of,
-        )
-        tokens = (output["completion_mask"] * output.get("tool_mask", 1)).sum()
-        output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
+    def _put_together(self, batch: list[ScoredRow]) -> dict[str, Any]:
+        """TRL's output of rollouts that rounds have generated and scored.
+
+        TRL takes them as a rollout function's: it pads them, computes log-probabilities and advantages, and
+        logs them, as of one generation.
+        """
+        own = own_share(self.accelerator, batch)
+        for column in sorted({name for row in batch for name in row.extra}):
+            self._pending_extra_logs[column] = [row.extra.get(column) for row in own]
+        tokens = self.state.num_input_tokens_seen
+        instead: dict[str, Any] = {
+            "rollout_func": lambda *_: as_rollouts(own),
+            "tools": [], "environments": None, "environment_factories": None,
+        }  # fmt: skip
+        with replaced(self, _batch=batch, **instead, **self._trl_groups):
+            output = super()._generate_and_score_completions([row.row for row in own])
+        self.state.num_input_tokens_seen = tokens  # the rounds have counted them
+        self._metrics["train"]["num_tokens"] = [tokens]
         return output
 
     # ------------------------------ the loss ------------------------------
@@ -623,11 +625,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             self._writer.begin(checkpoints.step_of(Path(checkpoint)))
 
     def _load_curriculum(self, checkpoint: Path) -> None:
-        parts = cast(int, self.args.steps_per_generation)
-        rollouts = checkpoints.load(
-            checkpoint, self.accelerator, self.curriculum, parts=parts,
-            rows=self.args.per_device_train_batch_size, updates=self.args.gradient_accumulation_steps,
-        )  # fmt: skip
+        rollouts = checkpoints.load(checkpoint, self.accelerator, self.curriculum, self.args)
         if rollouts is not None:
             self._step, self._buffered_inputs = rollouts
 
@@ -657,5 +655,5 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         size = cast(Any, self).num_generations_eval
         sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self.feedback([], self._rewards, sizes_P))
+        self._held_out.append(self.feedback(range(len(sizes_P)), self._rewards, sizes_P))
         return output
