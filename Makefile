@@ -22,7 +22,7 @@ BFLOAT16 := $(if $(shell grep -s -m 1 -o -w -e avx512_bf16 -e amx_bf16 /proc/cpu
 
 # what the port, the methods and the indexes are tested by; the plugin refuses an import of torch, and the checkout's own
 # conftest.py, which is for the documentation, is left out: it needs more packages
-FAST := tests/core tests/methods/admission tests/methods/advantage tests/methods/index \
+FAST := tests/core tests/methods/admission tests/methods/advantage tests/methods/test_index.py \
 	$(filter-out %/test_mixture.py,$(wildcard tests/methods/selection/test_*.py))
 
 .PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async trl-versions verl tinker skyrl trinity bfcl verifiers examples wheel lock

@@ -58,18 +58,6 @@ def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pat
     return make
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_state_folder(tmp_path_factory):
-    """Commands note in the user's state folder which code was run; tests note it in one of their own."""
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
-    yield
-    if before is None:
-        del os.environ["XDG_STATE_HOME"]
-    else:
-        os.environ["XDG_STATE_HOME"] = before
-
-
 INTERRUPTING = """
 import importlib, os, signal, time
 

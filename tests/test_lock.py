@@ -19,7 +19,7 @@ def test_the_lock_has_the_versions_of_the_constraints():
     assert {name: locked[name] for name in locked if name in pinned} == {
         name: pinned[name] for name in locked if name in pinned
     }
-    assert {"numpy", "numba", "pyarrow", "torch", "transformers", "trl"} <= set(locked)
+    assert {"numpy", "pyarrow", "torch", "transformers", "trl"} <= set(locked)
 
 
 def test_every_package_of_the_lock_has_a_hash():

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.bench.tasks import TASKS, Task
 
 from curro.data import PromptSet, load_prompts
-from curro.methods.prediction.features import TextFeatures, text_features
+from curro.methods.prediction.features import TEXT_WIDTH, text_features
 from curro.methods.prediction.logistic_regression import LogisticRegression
 
 SAMPLES, SIZE = 16, 8
@@ -55,7 +55,7 @@ def predicted(texts: list[str], rate_N: np.ndarray, rng: np.random.Generator) ->
     found_N = np.empty(len(texts))
     for part in range(PARTS):
         others = part_N != part
-        regression = LogisticRegression(np.zeros(TextFeatures.width))
+        regression = LogisticRegression(np.zeros(TEXT_WIDTH))
         for _ in range(FITS):
             regression.fit(features_ND[others], rate_N[others], np.full(others.sum(), float(SAMPLES)))
         found_N[~others] = regression.predict(features_ND[~others])

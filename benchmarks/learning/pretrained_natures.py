@@ -62,6 +62,7 @@ JUDGING = {
     "mixture_twenty": "mixture",
     "range_sums": "range",
     "easy_copies": "easy",
+    "mixture_eighteen": "mixture",
 }
 """The pools by which methods are judged, the most telling first."""
 POOLS = JUDGING | TUNING

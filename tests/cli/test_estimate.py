@@ -18,17 +18,14 @@ from tests.in_process import run_command
 from tests.rollout.server_setup import FakeServer
 
 from curro import lab
-from curro.cli.estimate import describe_visits
 from curro.core.errors import ConfigError, EngineError
 from curro.data import PromptSet, load_prompts
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
 from curro.runs.estimate_folder import COLUMNS, EstimateFolder, bands, render, shares
-from curro.runs.folder import RunFolder
 from curro.runs.lock import only_process
 from curro.training.evaluation.curation import curate, write_prompts
 from curro.training.evaluation.estimate import estimate
-from curro.training.settings import TrainSettings
 
 CHAINS = ["lab:chains", "--limit", "120", "-k", "8", "--batch", "16"]
 
@@ -146,7 +143,7 @@ def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, mea
 
 
 def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
-    """The file has the lab's columns, its prompts are in order, and the command that is printed trains."""
+    """The file has the lab's columns, its prompts are in order, and a run trains on it."""
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     said = curro("curate", "est", "--keep", "0.1,0.9", "--order", "easy-first", "-o", "easy.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "easy.jsonl").read_text().splitlines()]
@@ -154,39 +151,14 @@ def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
     assert rates == sorted(rates, reverse=True)
     assert all(0.1 < rate < 0.9 for rate in rates)
     assert f"easy.jsonl: {len(rows)} of 120 prompts" in said
-    train = shlex.split(said.splitlines()[-1])[1:]
-    small = ["--rollouts", "128", "--prompts-per-step", "4", "--eval-prompts", "4", "--out", "run"]
+    train = ["train", "--data", "easy.jsonl", "--curriculum", "scheduled", "--reward", "lab:chains"]
+    small = ["--model", "lab:chains", "--rollouts", "128", "--prompts-per-step", "4", "--out", "run"]
     assert "done: model, table and report are in run" in curro(*train, *small)
     drawn = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
     by_step = [row["key"] for row in sorted(drawn, key=lambda row: row["step"])]
     assert sorted(by_step[:4]) == sorted(row["key"] for row in rows[:4])
     metrics = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert any(json.loads(line).get("reward") for line in metrics), "scored as the lab scores"
-
-
-def test_the_command_that_is_printed_trains_on_what_was_estimated_and_as_it_was(curro, tmp_path):
-    """Though a column that the conventions prefer has other answers, and the defaults are others."""
-    rows = [
-        {"q": f"{i}a=", "gold": "40", "id": f"p{i}", "prompt": "", "reward_model": {"ground_truth": "5"}}
-        for i in range(4)
-    ]
-    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    columns = ["--prompt-column", "q", "--answer-column", "gold", "--key-column", "id"]
-    with FakeServer().running() as url:
-        arguments = ["own.jsonl", "--server", url, "--server-model", "tiny", "-k", "2", "--reward", "exact"]
-        sampling = ["--max-completion-length", "24", "--temperature", "0.7"]
-        curro("estimate", *arguments, *columns, *sampling, "-o", "est")
-    said = curro("curate", "est", "--keep", "1,1", "--closed", "both", "-o", "own[b].jsonl")
-    assert "own[b].jsonl: 4 of 4 prompts" in said
-    train = shlex.split(said.splitlines()[-1])[1:]
-    small = ["--model", "lab:chains", "--rollouts", "8", "--rollouts-per-prompt", "2", "--out", "run"]
-    curro(*train, *small)
-    asked = TrainSettings.of(RunFolder.open(tmp_path / "run").settings, "run")
-    assert (asked.max_completion_length, asked.temperature) == (24, 0.7)
-    trained_on = load_prompts(str(tmp_path / asked.data), **asked.columns)
-    assert [(row["prompt"], row["answer"], row["key"]) for row in trained_on] == [
-        (f"{i}a=", "40", f"p{i}") for i in range(4)
-    ]
 
 
 def test_a_file_that_exists_is_not_written_over(estimated, curro, tmp_path):
@@ -332,10 +304,3 @@ def test_nothing_inside_or_another_format(tmp_path):
         write_prompts(tmp_path / "x.jsonl", prompts, np.array([], np.int64), np.zeros(3))
     with pytest.raises(ConfigError, match=r"does not end in \.jsonl"):
         write_prompts(tmp_path / "x.csv", prompts, np.array([0]), np.zeros(3))
-
-
-def test_how_often_a_run_visits_a_prompt():
-    """25,600 rollouts in groups of 8 are 3,200 groups."""
-    assert describe_visits(25_600, 8, 1_600).endswith("visits each of 1,600 prompts 2 times")
-    assert describe_visits(25_600, 8, 20).endswith("of 20 prompts 160 times")
-    assert "8,000 prompts 0.4 times: methods that need second visits" in describe_visits(25_600, 8, 8_000)

@@ -77,7 +77,7 @@ def test_a_suite_from_a_file_by_a_server(curro, tmp_path):
     rows = [{"problem": f"What is {i}?", "answer": str(i), "level": 1 + i % 2} for i in (40, 41, 40, 42)]
     (tmp_path / "math.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     fake = FakeServer()
-    arguments = ["--suite", "MATH-500", "--data", "math.jsonl", "-k", "2", "--pass-at", "1"]
+    arguments = ["--suite", "MATH-500", "--data", "math.jsonl", "-k", "2"]
     with fake.running() as url:
         said = curro("evaluate", "tiny", *arguments, "--server", url)
     table = EstimateFolder.open(tmp_path / "evaluations" / "MATH-500-tiny").table()
@@ -107,8 +107,6 @@ def test_episodes_are_played(curro, tmp_path):
     ("arguments", "sentence"),
     [
         ("--suite AMC32", "no suite is called 'AMC32' (did you mean 'AMC23'?)"),
-        ("--suite lab:chains --pass-at 8", "--pass-at is between 1 and the 4 samples"),
-        ("--suite lab:chains --pass-at x", "--pass-at is numbers with commas between"),
         ("--suite AIME24 --suite AIME25 --data x.jsonl", "name one --suite"),
         ("--suite AIME24 --answer-column a", "the suite AIME24 knows its columns"),
         ("--suite AIME24 --data none.jsonl", "there is no file or folder 'none.jsonl'"),

@@ -15,7 +15,6 @@ import typer
 from tests.in_process import run_command
 
 from curro.cli import make_app
-from curro.core.prompts import PromptTable
 from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
 
@@ -119,16 +118,11 @@ def test_a_reward_that_fails_in_the_first_step_leaves_nothing_that_blocks_the_co
         ("compare --data lab:chains --out data.jsonl/x", "data.jsonl/x cannot be used (Not a"),
         ("report run --out .", ". cannot be used: Is a directory"),
         ("report run --out data.jsonl/x", "data.jsonl cannot be used: File exists"),
-        ("inspect run --out folder.csv", "folder.csv"),
-        ("inspect run --out folder.parquet", "folder.parquet"),
     ],
 )
 def test_places_where_nothing_can_be_written(curro, arguments, sentence):
     run = RunFolder.create("run", {})
     run.append_metrics({"step": 1, "rollouts": 8})
-    run.write_table(PromptTable(3))
-    for name in ("folder.csv", "folder.parquet"):
-        Path(name).mkdir()
     assert sentence in curro(*shlex.split(arguments))
 
 
@@ -204,29 +198,3 @@ def test_modules_that_cannot_be_imported(curro, mistake):
     assert f"selection '{name}:Method': importing '{name}' failed: " in method
     reward = curro("train", "--data", "lab:chains", "--reward", f"{name}:f")
     assert f"reward '{name}:f': importing '{name}' failed: " in reward
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "sentence"),
-    [
-        ("config.json", "[]", "config.json is damaged: it is no object but list"),
-        ("metrics.jsonl", "[]\n", "line 1 of run/metrics.jsonl is damaged: it is no object but list"),
-        ("metrics.jsonl", "{}\n", "line 1 of run/metrics.jsonl is damaged: it has no 'step'"),
-        ("groups.jsonl", '{"step": 1}\n', "line 1 of run/groups.jsonl is damaged: it has no 'prompt'"),
-    ],
-)
-def test_damaged_runs(curro, file, content, sentence):
-    run = RunFolder.create("run", {})
-    run.append_metrics({"step": 1, "rollouts": 8})
-    Path("run", file).write_text(content)
-    assert sentence in curro("report", "run")
-
-
-def test_a_folder_that_is_in_use(curro):
-    Path("mine").mkdir()
-    Path("mine/notes.txt").write_text("precious")
-    assert "mine exists and is not an empty folder" in curro("train", "--data", "lab:chains", "--out", "mine")
-
-
-def test_a_folder_without_a_run(curro):
-    assert "holds no run" in curro("inspect", ".")

@@ -4,20 +4,21 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
-from curro.core.meters import UniformMeter
+from curro.core.meters import GroupMeter
 from curro.core.prompts import PromptTable
 from curro.data import PromptSet
 
 
 def test_by_hand():
-    meter = UniformMeter(PromptTable(100))
+    meter = GroupMeter(PromptTable(100))
     # 40 groups of weight 1 with a signal and 10 of weight 4 without, and 50 that say nothing
     weights = np.repeat([1.0, 4.0, np.nan], [40, 10, 50])
     meter.draw(np.arange(100), weights, np.zeros(100))
-    meter.observe(np.arange(100), np.repeat([0.25, 0.0, 0.25], [40, 10, 50]), np.zeros(100))
-    metrics = meter.metrics(0.25)
+    meter.observe(np.arange(100), np.arange(100), np.repeat([0.25, 0.0, 0.25], [40, 10, 50]), np.zeros(100))
+    metrics = meter.metrics()
     assert metrics["signal/uniform"] == pytest.approx(0.25 * 40 / 80)
-    assert metrics["signal/ratio"] == pytest.approx(2)
+    assert metrics["signal/mean_square_advantage"] == pytest.approx(0.25 * 90 / 100)
+    assert metrics["signal/ratio"] == pytest.approx(2 * 90 / 100)
     assert metrics["signal/uniform_share"] == pytest.approx(0.5)
     # effective groups: 80^2 / (40 + 160) = 32; (16 + 2) / 36 +- 2 sqrt(1/4 / 36)
     low, high = metrics["signal/uniform_share_low"], metrics["signal/uniform_share_high"]
@@ -25,19 +26,21 @@ def test_by_hand():
 
 
 def test_too_few_groups_say_nothing():
-    meter = UniformMeter(PromptTable(100))
+    meter = GroupMeter(PromptTable(100))
     meter.draw(np.arange(15), np.ones(15), np.zeros(15))
-    meter.observe(np.arange(15), np.full(15, 0.25), np.zeros(15))
-    assert all(np.isnan(value) for value in meter.metrics(0.25).values())
+    meter.observe(np.arange(15), np.arange(15), np.full(15, 0.25), np.zeros(15))
+    metrics = meter.metrics()
+    assert metrics.pop("signal/mean_square_advantage") == 0.25
+    assert all(np.isnan(value) for value in metrics.values())
 
 
 def test_dropped_groups_do_not_count_and_the_latest_1024_do():
-    meter = UniformMeter(PromptTable(5000))
+    meter = GroupMeter(PromptTable(5000))
     meter.draw(np.arange(3000), np.ones(3000), np.zeros(3000))
     meter.drop(np.arange(2000, 3000))
-    meter.observe(np.arange(2000), np.repeat([0.0, 0.25], [1000, 1000]), np.zeros(2000))
+    meter.observe(np.arange(2000), np.arange(2000), np.repeat([0.0, 0.25], [1000, 1000]), np.zeros(2000))
     # of the latest 1,024 the first 24 have no signal
-    assert meter.metrics(0.0)["signal/uniform_share"] == pytest.approx(1000 / 1024)
+    assert meter.metrics()["signal/uniform_share"] == pytest.approx(1000 / 1024)
     assert not meter.state_dict()["tickets"].size
 
 
@@ -78,12 +81,12 @@ def test_it_is_what_uniform_sampling_finds(method):
 
 def test_predictions_by_hand():
     """Half of 32 groups have a signal, and predictions say that such prompts were drawn too often."""
-    meter = UniformMeter(PromptTable(100))
+    meter = GroupMeter(PromptTable(100))
     has_signal = np.arange(32) % 2 == 0
     # predictions are 0.5 and 0, and their mean over all candidates is 0.2
     meter.draw(np.arange(32), np.ones(32), np.where(has_signal, 0.3, -0.2))
-    meter.observe(np.arange(32), np.where(has_signal, 0.25, 0.0), np.zeros(32))
-    metrics = meter.metrics(0.25)
+    meter.observe(np.arange(32), np.arange(32), np.where(has_signal, 0.25, 0.0), np.zeros(32))
+    metrics = meter.metrics()
     # slope 16 (0.15 + 0.1) / 16 (0.09 + 0.04) = 1.923, and 0.5 - 1.923 * 0.05 = 0.404; leaving one group out
     # changes it little
     assert metrics["signal/uniform_share"] == pytest.approx(0.404, abs=0.01)

@@ -10,7 +10,7 @@ start = time.perf_counter()
 import curro
 print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))
 """
-HEAVY = {"accelerate", "datasets", "llvmlite", "matplotlib", "numba", "pandas", "pyarrow", "scipy", "torch"}
+HEAVY = {"accelerate", "datasets", "matplotlib", "pandas", "pyarrow", "scipy", "torch"}
 HEAVY |= {"transformers", "trl"}
 
 

@@ -95,7 +95,9 @@ def test_a_missing_package_is_named(prepare, monkeypatch):
         prepare.weights()
 
 
-@pytest.mark.parametrize("name", ["mixture_sixteen", "same_numbers", "range_sums", "easy_copies"])
+@pytest.mark.parametrize(
+    "name", ["mixture_sixteen", "mixture_eighteen", "same_numbers", "range_sums", "easy_copies"]
+)
 def test_a_pool_of_a_nature_holds_out_other_problems_of_all_its_learnable_families(prepare, tmp_path, name):
     prepare.write_nature(tmp_path, name)
     training, held_out = (

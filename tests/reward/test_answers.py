@@ -41,7 +41,7 @@ from curro.reward.quantities import number
         (r"} \boxed{7}", "7"),
         ("no box, {5}", None),
         (r"\boxed 5", "5"),
-        (r"\boxed{", None),
+        (r"\boxed{", ""),
     ],
 )
 def test_last_boxed(text, content):
@@ -181,7 +181,16 @@ def test_the_last_expression(text, expression):
         ),
         *(
             (nothing, [])
-            for nothing in ([], [""], '["", null]', "notfound", "Not found", "<answer></answer>")
+            for nothing in (
+                "see solution",
+                "omitted",
+                [],
+                [""],
+                '["", null]',
+                "notfound",
+                "Not found",
+                "<answer></answer>",
+            )
         ),
     ],
 )

@@ -30,6 +30,12 @@ def score(text: str, answer: object = ANSWER, **columns: object) -> float | None
             [Call("f", (), {"a": 1}), Call("g.h", ("x",), {"b": [-2, (3,)]})],
         ),
         ("f()", [Call("f")]),
+        ("f()</s>", [Call("f")]),
+        ("<answer>f()</answer>", [Call("f")]),
+        (
+            "[Get It(a=true), Get That(b='x y(')]",
+            [Call("Get It", (), {"a": True}), Call("Get That", (), {"b": "x y("})],
+        ),
         ("[]", []),
         ("<think>hm</think>\n```python\n[f(x={'a': True})]\n```", [Call("f", (), {"x": {"a": True}})]),
         ("", None),
@@ -58,6 +64,8 @@ def test_what_is_a_list_of_calls(text, calls):
 ONE = '{"name": "f", "arguments": {"a": 1}}'
 FORMS = [
     ONE,
+    '<｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜>',
+    '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|>',
     f"[{ONE}]",
     f"```json\n{ONE}\n```",
     f"I call it.\n```json\n[{ONE}]\n```",

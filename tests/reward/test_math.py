@@ -56,8 +56,21 @@ RIGHT: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{\{3k+1 : k \in \mathbb{Z}\}}", "3k+1"), (r"1:\sqrt{3}:2", r"1:\sqrt3:2"),
         ("no real solutions", "no solution"),
     ],
+    "names that count": [
+        (r"\boxed{(R-r)(R+r)}", "R^2-r^2"), (r"\boxed{\frac{dy}{dx}=x+x}", r"\frac{dy}{dx}=2x"), ("2r", "2R"),
+        ("3 out of 4", "3/4"),
+    ],
+    "names that do not count": [
+        (r"\boxed{x=-1 \text{ or } x=2}", r"x_{1}=-1, x_{2}=2"), (r"\boxed{n\pi}", r"k\pi, k \in \mathbb{Z}"),
+        (r"\boxed{\frac{\pi}{2}+2k\pi}", r"2k\pi+\frac{\pi}{2} (k\in Z)"),
+        (r"\boxed{C_{10}^3}", "120"), (r"\boxed{{}_{10}C_3}", "120"),
+    ],
+    "what JSON and Python took for escapes": [
+        ("\x08oxed{42}", "42"), ("\\boxed{\x0crac{1}{2}}", "1/2"), (r"\boxed{\frac12}", "\x0crac{1}{2}"),
+    ],
     "answer tags": [
         ("<answer>42</answer>", "42"), ("<answer> 42 </answer>", "42"), ("<ANSWER>42</ANSWER>", "42"),
+        ("<answer>42</answer", "42"),
         ("<answer>\n42\n</answer>", "42"), (r"<answer>\boxed{42}</answer>", "42"),
         ("<answer>$42$</answer>", "42"), ("<answer>**42**</answer>", "42"),
         ("<answer>The answer is 42.</answer>", "42"), ("<answer>x = 42</answer>", "42"),
@@ -233,6 +246,26 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{\binom{2}{1}}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
         (r"\boxed{x<5 and x\ne 2}", r"(-\infty,5)"), ("The cost is 99 cents.", "99 dollars"),
         (r"\boxed{1,3}", "[1,2]"), (r"\boxed{x &lt; 5}", "x>5"),
+    ],
+    "names that count": [
+        ("0", "R-r"), ("1", r"\frac{R}{r}"),
+        (r"\boxed{\frac{dy}{dx}=3x}", r"\frac{dy}{dx}=2x"),
+    ],
+    "names that do not count": [
+        (r"\boxed{x=-1 \text{ or } x=3}", r"x_{1}=-1, x_{2}=2"),
+        (r"\boxed{2n\pi}", r"k\pi, k \in \mathbb{Z}"), (r"\boxed{x_1=3, x_2=2}", "x_1=2, x_2=3"),
+    ],
+    "denials and cut texts": [
+        ("It isn't C", "C"), ("The answer cannot be D.", "D"), ("Neither D", "D"), ("Could it be D?", "D"),
+        ("The options are A, B, C, D.", "D"), ("I cannot decide between C and D.", "D"),
+        ("I would not choose D.", "D"), ("Vitamin C", "C"),
+        (r"\boxed{12 \text{ or more}}", "12"), (r"\boxed{12 \text{ is wrong}}", "12"),
+        (r"\boxed{\text{12 is not the answer}}", "12"), (r"The answer is \boxed{4", "4"), ("Is it 7?", "7"),
+        (r"\boxed{\text{multiples of } 8}", "8"), (r"\boxed{\text{half of } 8}", "8"), ("more than 7", "7"),
+        (r"\boxed{n \text{ divides } 8}", "8"), (r"\boxed{n \mid 8}", "8"), ("8 doesn't work", "8"),
+        (r"\boxed{8 \text{ less than } x}", "8"), ("I don't think it's 8", "8"), ("Step 8:", "8"),
+        ("1. Foo\n2. Bar\n3. Baz", "3"), ("See equation (8)", "8"), (r"\boxed{5^\circ}", r"5\text{ radians}"),
+        ("The winner cannot be Alice.", "Alice"), (r"\boxed{\{1,2\}}", "(1,2)"),
     ],
     "answer tags": [
         ("<answer>41</answer> or <answer>42</answer>", "41"),
@@ -579,6 +612,14 @@ def test_a_list_of_two_is_not_scored_where_an_interval_may_be_meant():
     with pytest.warns(RuntimeWarning, match="may be a list or an interval"):
         assert score(r"\boxed{1, 2}", "[1, 2]") is None
     assert score(r"\boxed{[1, 2]}", "[1,2]") == 1.0
+
+
+@pytest.mark.parametrize(
+    "answer", [r"\text{Any integer } n\geq 3", "2 by 3", r"n^2 \text{ if } n \text{ is even}"]
+)
+def test_an_answer_of_which_a_part_is_read_is_not_scored_by_that_part(answer):
+    with pytest.warns(RuntimeWarning, match="only .* is read"):
+        assert [score(text, answer) for text in ("3", "n^2", answer)] == [None, None, 1.0]
 
 
 def test_a_row_without_answer_is_not_scored():

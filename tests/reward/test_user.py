@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +30,6 @@ def reward(completion, row, add=0.0):
     if completion == "fork": os.fork()
     if completion == "leave": (os.fork() or time.sleep(60))
     if completion == "big": return float(len(bytearray(8 << 30)))
-    if completion == "print": print('{"score": 7}', flush=True)
     if completion == "none": return None
     if completion == "text": return "good"
     if completion == "count": return calls
@@ -120,10 +117,6 @@ def test_an_error_names_the_line_of_the_function_and_shows_the_prompt(lined, lim
         )
 
 
-def test_what_is_printed_is_no_score(score):
-    assert score()("print", "a") == [0.5, 0.5]
-
-
 def test_a_forked_child_answers_nothing(score):
     scores = score()
     assert scores("fork", "a", "fork", "count") == [0.5, 0.5, 0.5, 4.0]
@@ -144,16 +137,6 @@ def test_what_the_function_leaves_running_ends_with_its_process(score):
             return
         time.sleep(0.01)
     raise AssertionError("something still runs")
-
-
-def test_a_process_that_dies_between_two_batches_is_replaced(score):
-    scores = score()
-    first = int(scores("pid")[0])
-    os.kill(first, signal.SIGKILL)
-    while Path(f"/proc/{first}/stat").read_text().split()[2] != "Z":
-        time.sleep(0.01)
-    assert scores("a") == [0.5]
-    assert int(scores("pid")[0]) != first
 
 
 @pytest.mark.parametrize(

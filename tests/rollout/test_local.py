@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from curro import Curriculum
 from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
 from curro.lab.model import build_model
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.local import LocalEngine
-from curro.rollout.filler import Filler
 
 CHAT = [{"role": "user", "content": "3afc="}]
 PROMPTS = ["3afc=", "5b=", "1abcdefghij=", CHAT]
@@ -169,18 +167,14 @@ def test_a_seed_gives_the_same_rollouts_in_any_order_and_batch(chains):
     assert [[r.token_ids for r in group] for group in again[::-1]] == [
         [r.token_ids for r in group] for group in first
     ]
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
     other, _ = generated(chains, PROMPTS, 4, seed=6)
+    assert torch.equal(torch.get_rng_state(), before), "torch's own random numbers are left alone"
     assert [group[0].token_ids for group in other] != [group[0].token_ids for group in first]
     twice, _ = generated(chains, [PROMPTS[2], PROMPTS[2]], 4, seed=5)
     assert [r.token_ids for r in twice[0]] == [r.token_ids for r in first[2]]
     assert [r.token_ids for r in twice[1]] != [r.token_ids for r in first[2]]
-
-
-def test_torchs_own_random_numbers_are_left_alone(chains):
-    torch.manual_seed(3)
-    before = torch.get_rng_state()
-    generated(chains, PROMPTS, 2)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_truncated_and_empty_completions(chains):
@@ -206,33 +200,6 @@ def test_the_models_own_generation_config_changes_nothing(chains):
     expected, _ = generated(chains, PROMPTS, 4)
     found, _ = generated((model, tokenizer), PROMPTS, 4)
     assert found == expected
-
-
-def test_a_model_in_training_is_in_evaluation_only_while_it_generates(chains):
-    model, tokenizer = load("chains")
-    model.train()
-    generated((model, tokenizer), ["5b="], 1)
-    assert model.training
-
-
-def test_a_request_is_answered_before_the_others_of_its_batch(chains, monkeypatch):
-    torch.manual_seed(0)
-    model, tokenizer = build_model(chains[1], width=16, layers=1), chains[1]
-    held = Held(monkeypatch, (model, tokenizer), 60)
-
-    async def use(engine):
-        tasks = [asyncio.create_task(engine.generate(f"{i}a=", 1)) for i in range(40)]
-        await asyncio.to_thread(held.reached.wait)
-        try:
-            done, pending = await asyncio.wait(tasks, timeout=600, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            held.go.set()
-        assert done
-        assert pending
-        await asyncio.gather(*pending)
-
-    _, metrics = with_engine((model, tokenizer), use, max_new_tokens=100)
-    assert metrics["engine/batches"] == 1
 
 
 def test_cancelled_requests_stop_at_the_next_token(endless, monkeypatch):
@@ -306,27 +273,6 @@ def test_an_answered_call_leaves_the_model_alone(max_new_tokens):
     with_engine((slow.model, slow.tokenizer), use, max_new_tokens=max_new_tokens, batch=3)
 
 
-def test_a_full_batch_leaves_the_model_alone():
-    slow = Slow(0.05)
-
-    async def score(prompt, rollouts):
-        return [1.0] * len(rollouts)
-
-    async def use(engine):
-        prompts = [f"{i}abc="[i % 2 :] for i in range(20)]
-        filler = Filler(
-            Curriculum("uniform", 20), engine, prompts.__getitem__, score,
-            rollouts_per_prompt=2, max_in_flight=8,
-        )  # fmt: skip
-        async with filler:
-            for step in range(2):
-                await filler.fill(1, step=step)
-                assert slow.left_alone
-        assert filler.counts.cancelled
-
-    with_engine((slow.model, slow.tokenizer), use, batch=5)
-
-
 def test_closing_ends_what_runs_and_what_comes(endless, monkeypatch):
     held = Held(monkeypatch, endless, 3)
 
@@ -339,7 +285,6 @@ def test_closing_ends_what_runs_and_what_comes(endless, monkeypatch):
         held.go.set()
         await closing
         assert held.passes == 3
-        assert not engine._thread.is_alive()
         with pytest.raises(EngineError, match="closed"):
             await task
         with pytest.raises(EngineError, match="closed"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tracemalloc
 import zipfile
 
 import numpy as np
@@ -13,16 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from tests.in_process import run_command
 
-from curro import CheckpointError, Curriculum, PromptTable
+from curro import CheckpointError, Curriculum
 from curro.cli.side_by_side import TrainingRun
 from curro.core.checkpoint import load_state
 from curro.core.errors import RunError
-from curro.core.files import refuse_links, replacing
+from curro.core.files import replacing
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows
 from curro.runs.lock import NAME, only_process
 from curro.runs.reader import read_history
-from curro.runs.report.figures import run_figures
 from curro.runs.report.page import write_comparison, write_report
 
 GROUP = {"step": 1, "prompt": 0, "reason": 0, "mean": 0.5, "variance": 0.25, "admitted": True, "rollouts": 4}
@@ -141,17 +139,6 @@ def test_a_page_takes_any_number_of_a_metric(tmp_path, name, number):
         write_comparison(runs, tmp_path / "comparison.html")
 
 
-def test_metrics_of_many_names_are_damage(tmp_path):
-    """Each name has room in each line."""
-    names, lines = 20_000, 3_000
-    folder = RunFolder.create(tmp_path / "run", {})
-    folder.append_metrics({"step": 0, **{f"a{number}": 1 for number in range(names)}})
-    for step in range(lines):
-        folder.append_metrics({"step": step})
-    with pytest.raises(RunError, match=f"its {lines + 1} lines have {names + 1} different names"):
-        read_history(folder)
-
-
 @pytest.mark.parametrize(
     "rollouts", [5, None, "x", [5], *([{"reward": reward}] for reward in ("x", [1], 1e308, 10**400))]
 )
@@ -180,26 +167,6 @@ def test_a_reward_range_of_another_type_is_one_error_of_curro_s(tmp_path, bounds
     run(tmp_path / "run", config={"curriculum": {"selection": "uniform", "reward_range": bounds}})
     with pytest.raises(RunError, match=r"config\.json is damaged: reward_range is"):
         read_history(tmp_path / "run")
-
-
-def test_two_groups_that_are_far_apart_take_no_memory_for_the_steps_between_them(tmp_path):
-    """80 MB for each curve where there was a number for every step."""
-    groups = [GROUP, GROUP | {"step": 9_999_999, "mean": 1.0, "variance": 0.0}]
-    history = read_history(run(tmp_path / "run", groups))
-    tracemalloc.start()
-    run_figures(history)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 1 << 25
-
-
-@pytest.mark.parametrize("sources", [10, 5_000])
-def test_the_last_line_of_metrics_may_be_long(tmp_path, sources):
-    """5,000 sources take 150 KB of a line."""
-    folder = run(tmp_path / "run")
-    shares = {f"source-{number}/signal_share": 0.5 for number in range(sources)}
-    folder.append_metrics({"step": 2, "rollouts": 8, **shares})
-    assert folder.latest() == {"step": 2, "rollouts": 8, **shares}
 
 
 def test_a_compressed_checkpoint_is_refused(tmp_path):
@@ -237,11 +204,6 @@ def test_a_run_with_links_inside_is_not_resumed(tmp_path, treasure, name, kind):
     said = run_command("train", "--resume", "run", folder=tmp_path, status=2)
     assert said.startswith(f"curro: run/{name} is ")
     assert said.endswith("and nothing is written through one: remove it")
-
-
-def test_a_run_that_a_link_leads_to_is_one(tmp_path):
-    (tmp_path / "link").symlink_to(run(tmp_path / "run").path)
-    refuse_links(tmp_path / "link")
 
 
 @pytest.mark.parametrize(
@@ -289,15 +251,6 @@ def test_a_table_of_any_numbers_is_shown(tmp_path, column, least):
     table = pa.table({"prompt": range(len(column)), "reward_mean": column})
     pq.write_table(table, folder.path / "table.parquet")
     assert least in run_command("inspect", "run", folder=tmp_path)
-
-
-def test_tables_of_curro_are_read_as_they_are(tmp_path):
-    folder = run(tmp_path / "run")
-    for prompts in (1, 10_000, [f"problem {i}" for i in range(50)]):
-        table = PromptTable(prompts)
-        folder.write_table(table)
-        assert folder.table().schema.equals(table.to_arrow().schema, check_metadata=True)
-        assert folder.table()["prompt"].to_pylist() == list(range(table.size))
 
 
 @pytest.mark.parametrize("command", [5, [1], {"a": "b"}, "train"])

@@ -69,11 +69,6 @@ def test_a_half_written_line_is_passed_over_and_replaced(run, steps):
     assert [row["step"] for row in run.groups()] == [*steps, 4]
 
 
-def test_settings_are_those_of_the_train_command(run):
-    with pytest.raises(RunError, match=r"config\.json has no settings: the run was not started by"):
-        _ = run.settings
-
-
 def test_a_resumed_run_forgets_later_steps(run):
     for step in range(1, 6):
         run.append_metrics({"step": step, "loss": math.nan})

@@ -75,7 +75,7 @@ class Life:
         self.is_resumed = is_resumed
         self.running = 0
         self.filler = Filler(
-            curriculum, self, str, self.score, rollouts_per_prompt=GROUP, timeout=5.0, score_timeout=5.0,
+            curriculum, self, str, self.score, rollouts_per_prompt=GROUP, timeout=5.0,
             **run.options,
         )  # fmt: skip
         self.scores: dict[str, float] = {}
@@ -152,7 +152,8 @@ class Life:
         if kind == "quits":
             raise asyncio.CancelledError
         if kind == "hangs":
-            await asyncio.sleep(1e9)
+            async with asyncio.timeout(5.0):
+                await asyncio.sleep(1e9)
         scores: list[float | None] = [float(rollout.text.split()[-1]) for rollout in completions]
         if kind in ("some", "nan"):
             scores[0] = None if kind == "some" else np.nan

@@ -97,17 +97,6 @@ def test_a_clock_that_goes_back_changes_nothing(tmp_path, monkeypatch, whole):
     assert of(trained(tmp_path / "run")) == whole
 
 
-def test_a_folder_that_cannot_be_written_is_named_in_one_sentence(monkeypatch, capsys):
-    from curro.cli import main
-
-    arguments = ["--data", "lab:chains", "--limit", "20", "--out", "/proc/curro"]
-    monkeypatch.setattr("sys.argv", ["curro", "train", *arguments])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    assert capsys.readouterr().err.startswith("curro: /proc/curro cannot be used (No such file ")
-
-
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory):
     """The folder of a run that was interrupted in its third step."""

@@ -48,25 +48,23 @@ def test_a_line_has_what_was_predicted(tmp_path, spec, name):
         assert all(0 < row[name] < 1 for row in rows)
 
 
-def test_a_generation_is_evaluated_when_all_its_steps_are_made(tmp_path):
-    """Three steps a generation of 6 rollouts, an evaluation after every 12; it is resumed amid the fourth."""
+def test_a_resumed_run_is_evaluated_when_it_would_have_been(tmp_path):
+    """Steps of 6 rollouts, an evaluation after every 12; it is resumed amid the fourth."""
     run, curriculum = RunFolder.create(tmp_path / "run", {}), Curriculum("uniform", prompts=12, seed=0)
-    step = {"prompts_per_step": 3, "rollouts_per_prompt": 2, "num_iterations": 3}
+    step = {"prompts_per_step": 3, "rollouts_per_prompt": 2}
     settings = TrainSettings("lab:chains", rollouts=36, eval_every=2, **step)
     options = {"evaluate": lambda: {"eval/pass@1": 0.5}, "on_step": lambda line: None}
     recorder = Recorder(run, curriculum, settings, **options)
     recorder.on_train_begin(None, TrainerState(), None)
-    for step in range(1, 16):
-        if step == 12:
+    for step in range(1, 6):
+        if step == 4:
             recorder = Recorder(run, curriculum, settings, **options)
-            recorder.resume(11)
-        if step % 3 == 1:
-            draw = curriculum.select(3, step=step, rollouts=6)
-            rewards = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
-            verdict = curriculum.observe(draw.tickets, rewards)
-            recorder.on_groups(GroupRecord(step - 1, draw, rewards, verdict))
+            recorder.resume(3)
+        draw = curriculum.select(3, step=step, rollouts=6)
+        rewards = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
+        recorder.on_groups(GroupRecord(step - 1, draw, rewards, curriculum.observe(draw.tickets, rewards)))
         recorder.on_step_end(None, TrainerState(global_step=step), TrainerControl())
-    assert [row["step"] for row in run.metrics() if "eval/pass@1" in row] == [0, 6, 12]
+    assert [row["step"] for row in run.metrics() if "eval/pass@1" in row] == [0, 2, 4]
 
 
 def test_a_run_whose_rewards_are_all_equal_is_advised_once(tmp_path):

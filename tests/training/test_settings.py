@@ -29,7 +29,6 @@ from curro.training.settings import MAX_SEED, TrainSettings, known_settings, rea
         ("eval_every", -1),
         ("save_every", 0),
         ("threads", 1025),
-        ("num_iterations", 10**19),
         ("learning_rate", 10**19),
     ],
 )

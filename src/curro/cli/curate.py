@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from curro.core.errors import ConfigError
-from curro.data.raw import lab_family
-from curro.training.declared import flags_of
 
 
 def curate(
@@ -32,7 +29,7 @@ def curate(
 ) -> None:
     """Write a data file of the prompts whose pass rate lies in a band.
 
-    Then print the command that trains on it.
+    Train on it with `--curriculum uniform`, or with `scheduled`, which takes the prompts in their order.
     """
     from curro.runs.estimate_folder import EstimateFolder
     from curro.training.evaluation.curation import curate as choose
@@ -49,38 +46,3 @@ def curate(
     console = Console(soft_wrap=True, markup=False, highlight=False)
     write_prompts(out, prompts, ids, rates)
     console.print(f"{out}: {len(ids)} of {len(prompts)} prompts")
-    command = shlex.join(["curro", "train", *_train_flags(folder.settings, out, order, len(ids))])
-    console.print(command)
-
-
-def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) -> list[str]:
-    """The options to train on the curated file as it was estimated.
-
-    They include those that the lab's data would have set by itself.
-    """
-    asked = {
-        "data": out,
-        "prompt_column": "prompt",
-        "answer_column": "answer",
-        "key_column": "key",
-        "reward": settings["reward"],
-        "curriculum": "uniform" if order == "data" else "scheduled",
-        "max_completion_length": settings["max_completion_length"],
-        "temperature": settings["temperature"],
-    }
-    name = lab_family(settings["data"])
-    if name is not None:
-        from curro.lab import family
-
-        recipe = family(name).recipe
-        asked |= {
-            "model": settings["model"] or f"lab:{name}",
-            "eval_data": settings["data"],
-            "eval_prompts": recipe.held_out_prompts,
-            "prompts_per_step": min(recipe.prompts_per_step, prompts),
-            "rollouts_per_prompt": recipe.rollouts_per_prompt,
-            "learning_rate": f"{recipe.learning_rate:g}",
-        }
-    elif settings["model"]:
-        asked["model"] = settings["model"]
-    return flags_of(asked)

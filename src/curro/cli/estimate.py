@@ -121,23 +121,7 @@ def estimate(
     table = folder.write_table()
     for sentence in _findings(job, table):
         console.print(sentence)
-    console.print(describe_visits(settings.rollouts, complete.rollouts_per_prompt or 1, len(prompts)))
     console.print(f"table: {folder.path / 'pass_rates.parquet'}")
-
-
-def describe_visits(rollouts: int, group: int, prompts: int) -> str:
-    """Say how often a run visits a prompt, and which methods that suits."""
-    visits = rollouts / group / prompts
-    sentence = (
-        f"a run of {rollouts:,} rollouts in groups of {group} visits each of {prompts:,} prompts "
-        f"{visits:{',.0f' if visits >= 10 else '.2g'}} times"
-    )
-    if visits >= 2:
-        return sentence
-    return (
-        f"{sentence}: methods that need second visits (as prioritized-replay, pspo and posterior) have few; "
-        "frontier predicts prompts that were never visited"
-    )
 
 
 def _findings(job: SamplingJob, table: pa.Table) -> Iterator[RenderableType]:

@@ -77,18 +77,6 @@ def task_of(
     return EvaluationTask(replace(suite, **own), prompts, ())
 
 
-def pass_at_values(text: str | None, tasks: list[EvaluationTask]) -> list[int]:
-    """The values of k: what was asked for, or 1 and the numbers of samples."""
-    samples = [task.suite.samples for task in tasks]
-    try:
-        ks = sorted({int(k) for k in text.split(",")} if text else {1, *samples})
-    except ValueError:
-        raise ConfigError(f"--pass-at is numbers with commas between, as 1,4,16, not {text!r}") from None
-    if ks[0] < 1 or ks[-1] > max(samples):
-        raise ConfigError(f"--pass-at is between 1 and the {max(samples)} samples of a problem, not {text}")
-    return ks
-
-
 SHARED = (
     *("limit", "reward", "reward_workers", "reward_seconds", "reward_memory", "environment"),
     *("max_completion_length", "prompt_column", "answer_column", "key_column", "threads", "seed"),
@@ -123,12 +111,6 @@ def evaluate(
         int | None,
         typer.Option(
             "--samples", "-k", min=1, help="How often to sample each problem. [default: the suite's, or 4]"
-        ),
-    ] = None,
-    pass_at: Annotated[
-        str | None,
-        typer.Option(
-            help="The values of k in pass@k, for example 1,4,16. [default: 1 and the number of samples]"
         ),
     ] = None,
     temperature: Annotated[
@@ -181,7 +163,7 @@ def evaluate(
     own["max_new_tokens"] = asked.max_completion_length
     own = {name: value for name, value in own.items() if value is not None}
     tasks = [task_of(name, data, split, chat, asked, own) for name in dict.fromkeys(suite)]
-    ks = pass_at_values(pass_at, tasks)
+    ks = sorted({1, *(task.suite.samples for task in tasks)})
     console = plain_console()
     rewards = [_outcome_reward(task, asked, console) for task in tasks]
     results: list[Result] = []

@@ -29,9 +29,6 @@ def inspect(
         ),
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="How many prompts of each ranking to show.")] = 10,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the whole prompt table to this .csv or .parquet file instead.")
-    ] = None,
 ) -> None:
     """Show a run's hard, informative and forgotten prompts.
 
@@ -43,7 +40,7 @@ def inspect(
     if prompt is not None:
         inspect_prompt(folder, prompt, rows, console)
     else:
-        inspect_run(folder, rows, console, out)
+        inspect_run(folder, rows, console)
 
 
 def report(

@@ -26,8 +26,7 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         rich_help_panel="Output",
-        help="Run the code that the folder of --resume or --config names, even if you have not started a "
-        "run with it on this machine.",
+        help="Run the code that the settings in the folder of --resume or --config name.",
     ),
 ]
 Jobs = Annotated[
@@ -74,10 +73,10 @@ def option_values(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def values_of_file(config: Path, trust: bool) -> dict[str, Any]:
-    """The settings in a file or a run folder by name; a folder's may name foreign code.
+    """The settings in a file or a run folder by name.
 
     Raises:
-        ConfigError, RunError: as `read_settings`; or a folder names code that is not trusted.
+        ConfigError, RunError: as `read_settings`; or a folder names code, without `trust`.
     """
     values = read_settings(config)
     if not trust and (config.is_dir() or config.name == "config.json"):

@@ -75,7 +75,9 @@ class TrainingRun:
             raise RunError(f"{self.path} holds another run ({differ}): choose another folder with --out")
 
     def start(self) -> None:
-        arguments = [f"--resume={self.path}"] if self.begun else [f"--out={self.path}", *self.flags]
+        arguments = (
+            [f"--resume={self.path}", "--trust"] if self.begun else [f"--out={self.path}", *self.flags]
+        )
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.process = _server().Process(target=_train, args=(arguments, str(self.log)))
         self.process.start()

@@ -68,7 +68,7 @@ def train(
     Ctrl-C ends the run after the current step and saves it; --resume continues it.
     """
     from curro.training.plan import check_names, plan
-    from curro.training.trust import check, note
+    from curro.training.trust import check, resume_command
 
     rollouts = options["rollouts"]
     if resume is not None:
@@ -87,7 +87,6 @@ def train(
         folder.check_unused()
         check_writable(folder.path)
     check_names(settings)
-    note(settings)
     quiet()
     planned = plan(settings)  # before torch is imported, which takes seconds
     from curro.reward.row_checks import check_before_run
@@ -134,7 +133,7 @@ def train(
     if is_complete:
         console.print(f"done: model, table and report are in {folder.path}")
     else:
-        console.print(f"saved; go on with: curro train --resume {folder.path}")
+        console.print(f"saved; go on with: {resume_command(settings, folder.path)}")
         raise typer.Exit(130)
 
 

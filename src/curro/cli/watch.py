@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -26,17 +25,6 @@ def watch(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port of the page. 0 takes a free one.")
     ] = 7700,
-    token: Annotated[
-        bool,
-        typer.Option(
-            "--token/--no-token",
-            help="Ask for the secret that the printed address has, so that other users of this machine "
-            "do not read the prompts and completions.",
-        ),
-    ] = True,
-    open_browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
-    ] = False,
 ) -> None:
     """Show runs on a local page while they train.
 
@@ -52,7 +40,7 @@ def watch(
     watched = [WatchedRun(path, name) for path, name in zip(paths, run_names(paths), strict=True)]
     folders = [path for path in runs if path.is_dir() and path not in paths]
     try:
-        server = WatchServer(watched, port, folders, token=token)
+        server = WatchServer(watched, port, folders)
     except OSError as error:
         raise ConfigError(
             f"the page cannot have port {port}: {error.strerror}; choose another one with --port, or --port 0"
@@ -63,8 +51,6 @@ def watch(
                 f"there is no folder {printable(str(path))} yet; its run is shown once there is"
             )
     plain_console().print(f"watching {len(watched)} run{'s' * (len(watched) > 1)}: {server.url}")
-    if open_browser:
-        webbrowser.open(server.url)
     with server:
         try:
             server.serve_forever()

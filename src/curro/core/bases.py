@@ -186,7 +186,7 @@ class Selection(Chooser):
         """Predictions of the latest choice less the mean of all candidates', float64 (P,).
 
         Their mean over uniform draws from the candidates is 0. They make the estimate of
-        uniform sampling sharper (`UniformMeter`). 0 without predictions.
+        uniform sampling sharper (`GroupMeter`). 0 without predictions.
         """
         return np.zeros(len(choice.prompts))
 

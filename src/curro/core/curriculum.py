@@ -290,7 +290,7 @@ class Curriculum:
         if self.mixture is not None:
             self.mixture.count(choice.prompts)
         if len(tickets) == n:
-            self.meters.uniform.draw(tickets, uniform_P, offsets_P)
+            self.meters.groups.draw(tickets, uniform_P, offsets_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
     def _choose(self, n: int, step: int) -> Choice:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.core.checkpoint import check_state
+from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.groups import Groups
 from curro.core.intervals import agresti_coull
 from curro.core.prompts import OTHER, PromptTable
@@ -18,84 +18,8 @@ from curro.core.text import printable
 
 _LOG = logging.getLogger(__name__)
 
-_RATE = 1 / 256
-
-
-class SignalMeter:
-    """The advantages' mean square, A = r - mean r, of recent groups.
-
-    "Prioritized Replay for RL Post-training", section 4.3: gradients grow with it, so a learning rate tuned
-    for uniform sampling may have to come down. `UniformMeter` has what uniform sampling would see.
-    """
-
-    def __init__(self, table: PromptTable) -> None:
-        self.table = table
-        self.average, self.groups = 0.0, 0
-        self._kept: np.ndarray = np.ones(1)
-
-    def observe(self, variance_P: np.ndarray) -> None:
-        """Take in the variances of finished groups."""
-        if len(variance_P) >= len(self._kept):
-            self._kept = (1 - _RATE) ** np.arange(2 * len(variance_P), -1, -1)
-        kept = self._kept[-1 - len(variance_P) :]
-        self.average = float(kept[0]) * self.average + _RATE * float(kept[1:].dot(variance_P))
-        self.groups += len(variance_P)
-
-    def metrics(self) -> dict[str, float]:
-        recent = self.average / (1 - (1 - _RATE) ** self.groups) if self.groups else np.nan
-        return {"signal/mean_square_advantage": recent}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"average": self.average, "groups": self.groups}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        is_mean_square = 0 <= state["average"] < np.inf and state["groups"] >= 0
-        check_state(is_mean_square, "signal", "is not a mean square of a number of groups")
-        self.average, self.groups = state["average"], state["groups"]
-
-
-WINDOW = 512
-"""Groups that are counted: the latest."""
-
-MAX_SOURCES = 32
-"""With more sources there are no metrics by source."""
-
 SHAPING_WINDOW = 64
 """Groups that `ShapingMeter` looks at: the latest."""
-
-
-class SourceMeter:
-    """The share drawn, the pass rate and the share of groups with a signal of every source, recently.
-
-    The window is not saved: a resumed run fills it anew.
-    """
-
-    def __init__(self, table: PromptTable) -> None:
-        self.table = table
-        self._latest: deque[tuple[str, float, bool]] = deque(maxlen=WINDOW)
-
-    def observe(self, prompts_P: np.ndarray, mean_P: np.ndarray, variance_P: np.ndarray) -> None:
-        """Take in finished groups."""
-        if self.table.source_column is None:
-            return
-        rates, flat = self.table.success_rate(mean_P).tolist(), self.table.is_flat(variance_P).tolist()
-        for prompt, rate, is_flat in zip(prompts_P.tolist(), rates, flat, strict=True):
-            name = printable(self.table.source(prompt) or OTHER).replace("/", "-")
-            self._latest.append((name, rate, not is_flat))
-
-    def metrics(self) -> dict[str, float]:
-        """`<source>/share`, `<source>/pass_rate` and `<source>/signal_share` over the window."""
-        groups_of: dict[str, list[tuple[float, bool]]] = {}
-        for name, rate, has_signal in self._latest:
-            groups_of.setdefault(name, []).append((rate, has_signal))
-        if len(groups_of) > MAX_SOURCES:
-            return {}
-        metrics = {}
-        for name, groups in sorted(groups_of.items()):
-            metrics[f"{name}/share"] = len(groups) / len(self._latest)
-            metrics[f"{name}/pass_rate"] = float(np.mean([rate for rate, _ in groups]))
-            metrics[f"{name}/signal_share"] = float(np.mean([has_signal for _, has_signal in groups]))
-        return metrics
 
 
 class ShapingMeter:
@@ -235,8 +159,11 @@ class RangeMeter:
         )
 
 
-UNIFORM_WINDOW = 1024
-"""Groups that the estimate for uniform sampling looks at: the latest."""
+WINDOW, SOURCE_WINDOW, SIGNAL_WINDOW = 1024, 512, 256
+"""Groups that `GroupMeter` looks at, the latest: for uniform sampling, for sources and for the signal."""
+
+MAX_SOURCES = 32
+"""With more sources there are no metrics by source."""
 
 UNIFORM_LEAST = 16
 """The effective number of groups from which on there is an estimate."""
@@ -252,9 +179,13 @@ FLAT = 0.9
 """The share of random prompts that are solved, or fail, in all rollouts, above which nothing can be found."""
 
 
-class UniformMeter:
-    """What uniform sampling would find, estimated from groups whose chance of being drawn is known.
+class GroupMeter:
+    """What the latest groups show: their signal, their sources, and what uniform sampling would find.
 
+    The signal is the mean of A^2, A = r - mean r ("Prioritized Replay for RL Post-training", section 4.3):
+    gradients grow with it, so a learning rate tuned for uniform sampling may have to come down.
+
+    Uniform sampling is estimated from groups whose chance of being drawn is known.
     Prompts that the method chose for their promise say nothing of the others. So a group counts by the weight
     w that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
     probability, and a group without a weight does not count. Predictions make the estimate sharper: the
@@ -279,8 +210,9 @@ class UniformMeter:
     def __init__(self, table: PromptTable) -> None:
         self.table = table
         self._open: dict[int, tuple[float, float]] = {}
-        # of each group: weight, offset of its prediction, variance, success rate
-        self._latest = np.empty((4, 0))
+        self._source_names: dict[int, str] = {}
+        # of each group: weight, offset of its prediction, variance, success rate, prompt
+        self._latest = np.empty((5, 0))
         # not saved: a resumed run is judged anew
         self._seen, self._next, self._has_warned = 0, FIRST, False
 
@@ -289,14 +221,16 @@ class UniformMeter:
         rows = zip(tickets_P.tolist(), weights_P.tolist(), offsets_P.tolist(), strict=True)
         self._open.update((ticket, (weight, offset)) for ticket, weight, offset in rows if weight > 0)
 
-    def observe(self, tickets_P: np.ndarray, variance_P: np.ndarray, rate_P: np.ndarray) -> None:
-        """Take in finished groups: their variances and success rates.
+    def observe(
+        self, tickets_P: np.ndarray, prompts_P: np.ndarray, variance_P: np.ndarray, rate_P: np.ndarray
+    ) -> None:
+        """Take in finished groups: their prompts, variances and success rates.
 
         At 128, 256, 512, ... groups it logs, once, that the method finds no more than uniform sampling.
         """
         noted_P2 = [self._open.pop(ticket, (np.nan, 0.0)) for ticket in tickets_P.tolist()]
-        rows_P4 = np.column_stack([np.reshape(noted_P2, (-1, 2)), variance_P, rate_P])
-        self._latest = np.concatenate([self._latest, rows_P4.T], axis=1)[:, -UNIFORM_WINDOW:]
+        rows_P5 = np.column_stack([np.reshape(noted_P2, (-1, 2)), variance_P, rate_P, prompts_P])
+        self._latest = np.concatenate([self._latest, rows_P5.T], axis=1)[:, -WINDOW:]
         self._seen += len(tickets_P)
         if self._seen >= self._next and not self._has_warned:
             self._next = FIRST * 2 ** (self._seen // FIRST).bit_length()
@@ -321,13 +255,11 @@ class UniformMeter:
         """Success rates (K,) of the latest groups."""
         return self._latest[3]
 
-    def metrics(self, recent: float) -> dict[str, float]:
-        """The estimates; NaN where too little is known.
-
-        Args:
-            recent: the mean square advantage of recent groups, of whatever prompts.
-        """
-        weight_K, offset_K, variance_K, _ = self._latest[:, ~self.chosen()]
+    def metrics(self) -> dict[str, float]:
+        """The signal and the estimates, NaN where too little is known, and what `_source_metrics` gives."""
+        recent_K = self._latest[2, -SIGNAL_WINDOW:]
+        recent = float(recent_K.mean()) if len(recent_K) else np.nan
+        weight_K, offset_K, variance_K, *_ = self._latest[:, ~self.chosen()]
         total, squares = weight_K.sum(), np.square(weight_K).sum()
         count = total**2 / squares if squares else 0.0
         variance = share = low = high = np.nan
@@ -341,12 +273,33 @@ class UniformMeter:
                 count = max(count, share * (1 - share) * (count - 2) / spread)
             low, high = agresti_coull(share, count)
         return {
+            "signal/mean_square_advantage": recent,
             "signal/uniform": variance,
             "signal/ratio": recent / variance if variance > 0 else np.nan,
             "signal/uniform_share": share,
             "signal/uniform_share_low": low,
             "signal/uniform_share_high": high,
+            **self._source_metrics(),
         }
+
+    def _source_metrics(self) -> dict[str, float]:
+        """`<source>/share`, `<source>/pass_rate` and `<source>/signal_share` of the latest 512 groups."""
+        if self.table.source_column is None:
+            return {}
+        variance_K, rate_K, prompt_K = self._latest[2:, -SOURCE_WINDOW:]
+        names, source_K = np.unique([self._source(int(prompt)) for prompt in prompt_K], return_inverse=True)
+        metrics: dict[str, float] = {}
+        for source, name in enumerate(names.tolist() if len(names) <= MAX_SOURCES else []):
+            own_K = source_K == source
+            metrics[f"{name}/share"] = float(own_K.mean())
+            metrics[f"{name}/pass_rate"] = float(rate_K[own_K].mean())
+            metrics[f"{name}/signal_share"] = float(np.mean(~self.table.is_flat(variance_K[own_K])))
+        return metrics
+
+    def _source(self, prompt: int) -> str:
+        if prompt not in self._source_names:  # reading a row may take long
+            self._source_names[prompt] = printable(self.table.source(prompt) or OTHER).replace("/", "-")
+        return self._source_names[prompt]
 
     def state_dict(self) -> dict[str, Any]:
         tickets = np.array(sorted(self._open), np.int64)
@@ -356,9 +309,10 @@ class UniformMeter:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         tickets, open_T2, latest = state["tickets"], state["open"], state["latest"]
         are_weights = open_T2.shape == (len(tickets), 2) and (open_T2[:, :1] > 0).all()
-        check_state(are_weights, "uniform/open", "is not of weights")
-        is_window = len(latest) == 4 and latest.shape[1] <= UNIFORM_WINDOW
-        check_state(is_window and not (latest[[0, 2]] <= -1).any(), "uniform/latest", "is not of groups")
+        check_state(are_weights, "meters/open", "is not of weights")
+        is_window = len(latest) == 5 and latest.shape[1] <= WINDOW
+        check_state(is_window and not (latest[[0, 2]] <= -1).any(), "meters/latest", "is not of groups")
+        check_prompt_numbers(latest[4], self.table.size, "meters/latest")
         rows = zip(tickets.tolist(), open_T2.tolist(), strict=True)
         self._open = {ticket: (weight, offset) for ticket, (weight, offset) in rows}
         self._latest = latest.copy()
@@ -375,14 +329,14 @@ def _with_predictions(weight_K: np.ndarray, offset_K: np.ndarray, y_K: np.ndarra
     return mean, float(weight_K @ (rest_K - mean) ** 2)
 
 
-def no_gain(meter: UniformMeter) -> str | None:
+def no_gain(meter: GroupMeter) -> str | None:
     """What to tell a user whose method finds no more than uniform sampling; None where it finds more.
 
     None too where too few groups of either are known. The method counts as finding more where its share of
     groups with a signal is above 1.1 times uniform sampling's, and above it by 0.02.
     """
     chosen_K, flat_K, rate_K = meter.chosen(), meter.flat(), meter.rates()
-    uniform = meter.metrics(0.0)["signal/uniform_share"]
+    uniform = meter.metrics()["signal/uniform_share"]
     count = int(np.count_nonzero(chosen_K))
     if np.isnan(uniform) or count < FIRST // 4:
         return None
@@ -419,7 +373,7 @@ class Meters:
 
     def __init__(self, table: PromptTable) -> None:
         self.table = table
-        self.signal, self.uniform, self.sources = SignalMeter(table), UniformMeter(table), SourceMeter(table)
+        self.groups = GroupMeter(table)
         self.shaping, self.range = ShapingMeter(table), RangeMeter(table)
         self.survival = SurvivalMeter(table)
 
@@ -429,13 +383,12 @@ class Meters:
 
     def observe(self, tickets_P: np.ndarray, groups: Groups) -> None:
         """Take in finished groups, with the signal's rewards."""
-        self.signal.observe(groups.variance)
-        self.uniform.observe(tickets_P, groups.variance, self.table.success_rate(groups.mean))
-        self.sources.observe(groups.prompts, groups.mean, groups.variance)
+        rate_P = self.table.success_rate(groups.mean)
+        self.groups.observe(tickets_P, groups.prompts, groups.variance, rate_P)
 
     def drop(self, tickets_P: np.ndarray, prompts_P: np.ndarray) -> None:
         """Take in tickets that were dropped, and their prompts."""
-        self.uniform.drop(tickets_P)
+        self.groups.drop(tickets_P)
         self.survival.settle(prompts_P, None)
 
     def admit(self, trained_P: np.ndarray, signal_P: np.ndarray) -> None:
@@ -444,17 +397,10 @@ class Meters:
             self.shaping.observe(trained_P, signal_P, self.table.signal_parts)
 
     def metrics(self) -> dict[str, float]:
-        signal = self.signal.metrics()
-        return {
-            **signal,
-            **self.uniform.metrics(signal["signal/mean_square_advantage"]),
-            **self.sources.metrics(),
-            **self.survival.metrics(),
-        }
+        return self.groups.metrics() | self.survival.metrics()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"signal": self.signal.state_dict(), "uniform": self.uniform.state_dict()}
+        return self.groups.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.signal.load_state_dict(state["signal"])
-        self.uniform.load_state_dict(state["uniform"])
+        self.groups.load_state_dict(state)

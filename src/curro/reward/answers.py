@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curro.data.raw import Row
-from curro.reward.reward import Unscored
+from curro.reward.reward import Unscored, last_message
 
 TAIL = 20_000
 """Characters at the end of a text in which an answer is looked for."""
@@ -86,10 +86,7 @@ def _final_channel(text: str) -> str:
 
 def begins_in_thought(row: Row) -> bool:
     """Whether the row's prompt ends with the opening tag of a thought."""
-    prompt: Any = row.get("prompt")
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], dict):
-        prompt = prompt[-1].get("content")
-    return isinstance(prompt, str) and _ENDS_OPENED.search(prompt[-100:]) is not None
+    return _ENDS_OPENED.search(last_message(row)[-100:]) is not None
 
 
 def spoken(text: str, row: Row, *, opened: bool = False) -> str:
@@ -105,7 +102,7 @@ def without_end_tokens(text: str) -> str:
 
 
 _TAG = re.compile(
-    r"<(?P<slash>/?)\s*(?:answer|final[_ ]answer|ans|solution|result)\s*>"
+    r"<(?P<slash>/?)\s*(?:answer|final[_ ]answer|ans|solution|result)\s*(?:>|\Z)"
     r"|<\|(?P<mark>begin|end)_of_(?:solution|box)\|>",
     re.IGNORECASE,
 )
@@ -138,7 +135,8 @@ _LONGEST_JOINT = 40
 def last_boxed(text: str) -> str | None:
     r"""What the last complete `\boxed{...}` (or `\fbox`) in the last 20,000 characters holds, stripped.
 
-    Several boxes with only "and", "or", commas or dollars between them are joined by commas.
+    Several boxes with only "and", "or", commas or dollars between them are joined by commas. If there is none
+    but one that the end of the text cuts, it is "": 4 may be the beginning of 42.
     """
     text = text[-TAIL:]
     opened: list[tuple[int, int] | None] = []  # begin of a box and of its content; None for a brace of no box
@@ -156,7 +154,8 @@ def last_boxed(text: str) -> str | None:
             if box is not None and not (boxes and boxes[-1][0] > box[0]):  # a box around a box counts once
                 boxes.append((box[0], token.end(), text[box[1] : token.start()].strip()))
     if not boxes:
-        return None
+        is_cut = any(box is not None and "\n" not in text[box[1] :] for box in opened)
+        return "" if is_cut else None
     begin, _, content = boxes[-1]
     contents = [content]
     for earlier, end, content in reversed(boxes[:-1]):
@@ -189,7 +188,7 @@ def after_hashes(text: str) -> str | None:
 
 
 _SAYS = re.compile(
-    r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:[^\n.:=?]{0,60}?\b(?:is|are|be|equals)\b|\s*\**\s*[:=→]|\s-\s)"
+    r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:(?:(?!\bnot\b|cannot|n't)[^\n.:=?]){0,60}?\b(?:is|are|be|equals)\b(?!n't)|\s*\**\s*[:=→]|\s-\s)"
     r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
     r"|答案(?:是|为|[:\uff1a])|答え(?:は|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
     r"[\s:*]*",
@@ -244,14 +243,20 @@ def candidates(text: str) -> Iterator[str]:
         found = find(text)
         if found is not None:
             yield found
+        if found == "" and find is last_boxed and not text.rstrip(" $.*)\\").endswith("}"):
+            return
     yield from said(text)
 
 
 _NONE = """
 nan|<na>|n/a|na|n.a.|nat|none|none.|null|nil|[]|{}|()|""|''|-|--|?|...|[null]|[""]|####|proof|notfound
-|not found|answer not found|no answer|no answer provided|not available|not applicable|not provided|unknown
-|missing|tbd|todo|proof omitted|#n/a|_|**|
+|not found|no answer|no answer provided|not available|not applicable|not provided|unknown
+|missing|tbd|todo|#n/a|_|**|
 """
+_ELSEWHERE = re.compile(
+    r"(?:see|refer to) (?:the )?(?:solution|proof|explanation|above|below|figure|diagram|text)\b.{0,40}"
+    r"|(?:the )?(?:answer|solution|proof) (?:is )?(?:not (?:provided|given|available|found)|omitted)|omitted"
+)
 PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
 """Texts that data sets write where they have no answer."""
 
@@ -287,8 +292,8 @@ def is_placeholder(answer: str) -> bool:
         .replace("_", " ")
         .replace("—", "-")
     )
-    text = " ".join(bare.split()).casefold()
-    return text in PLACEHOLDERS or text.strip("().") in PLACEHOLDERS
+    text = " ".join(bare.split()).casefold().strip("().")
+    return text in PLACEHOLDERS or bare.strip() in PLACEHOLDERS or _ELSEWHERE.fullmatch(text) is not None
 
 
 def _list_of_texts(text: str) -> list[str | None] | None:

@@ -10,7 +10,8 @@
 | `<function=f><parameter=a>1</parameter></function>`, `<function=f>{"a": 1}</function>` | Qwen3-Coder, Llama 3.1 |
 | `to=functions.f ...<|message|>{"a": 1}` in gpt-oss's commentary channel | gpt-oss |
 | `f <arg_key>a</arg_key><arg_value>1</arg_value>` in `<tool_call>` | GLM |
-| `<｜tool▁sep｜>f` and a fence of JSON | DeepSeek |
+| `<｜tool▁sep｜>f` and a fence of JSON, `f<｜tool▁sep｜>{...}` | DeepSeek |
+| `functions.f:0<|tool_call_argument_begin|>{...}` | Kimi |
 
 Nothing is evaluated: Python and JSON are parsed, and only literals are values.
 """
@@ -25,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from curro.reward.answers import outside_thoughts
+from curro.reward.answers import in_answer_tags, outside_thoughts, without_end_tokens
 
 LONGEST = 20_000
 """Characters of a text that is read."""
@@ -76,6 +77,11 @@ _CHANNEL = re.compile(
 _DEEPSEEK = re.compile(
     r"<｜tool▁sep｜>([\w.-]+)\s*(?:```(?:json)?\s*)?(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>", re.DOTALL
 )
+_NAME_BEFORE_SIGN = re.compile(
+    r"(?:<｜tool▁call▁begin｜>([\w.-]+)<｜tool▁sep｜>|functions\.([\w.-]+):\d+<\|tool_call_argument_begin\|>)"
+    r"\s*(\{.*?\})\s*<[｜|]tool[▁_]call[▁_]end[｜|]>",
+    re.DOTALL,
+)
 _GLM_VALUE = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 _MISTRAL = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\])?\s*(\{.*)\Z", re.DOTALL)
 
@@ -98,7 +104,7 @@ def read_calls(text: str) -> list[Call] | None:
         Broken: tags or a call's JSON in which no call can be read.
     """
     text = text if "to=functions." in text else outside_thoughts(text)
-    text = text.strip()
+    text = without_end_tokens(in_answer_tags(text) or text).strip()
     if len(text) > LONGEST:
         raise Broken("too long")
     for read in (_marked, _fenced, _bare):
@@ -113,6 +119,7 @@ def read_calls(text: str) -> list[Call] | None:
 def _marked(text: str) -> list[Call] | None:
     """The calls between tags."""
     pairs = [*_CHANNEL.findall(text), *_DEEPSEEK.findall(text)]
+    pairs += [(name or other, content) for name, other, content in _NAME_BEFORE_SIGN.findall(text)]
     if pairs:
         return [Call(name, (), _arguments(_json(content))) for name, content in pairs]
     functions = _XML.findall(text)
@@ -227,15 +234,25 @@ def _arguments(value: Any) -> dict[str, Any]:
 
 
 def _from_python(text: str) -> list[Call] | None:
-    """The calls of `[f(a=1), g.h("x")]`, with or without the brackets; None for any other text."""
+    """The calls of `[f(a=1), g.h("x")]`, with or without the brackets; None for any other text.
+
+    Names may have white space in them, as many of ToolACE's have.
+    """
     text = ("" if text.startswith("[") else "[") + text + ("" if text.endswith("]") else "]")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
-            tree = ast.parse(text, mode="eval").body
-            return [_call(item) for item in tree.elts] if isinstance(tree, ast.List) else None
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        return None
+    for source in (text, _SPACED_NAME.sub(lambda m: m[0].replace(" ", _SPACE), text)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
+                tree = _Constants().visit(ast.parse(source, mode="eval").body)
+                return [_call(item) for item in tree.elts] if isinstance(tree, ast.List) else None
+        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+            continue
+    return None
+
+
+_SPACE = "\u02d1"  # a letter for Python, and for nobody else
+_SPACED_NAME = re.compile(r"(?:(?<=\A\[)|(?<=\), ))[A-Za-z]\w*(?: \w+){1,9}(?=\()")
+_JSON_CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def _call(node: ast.expr) -> Call:
@@ -249,9 +266,16 @@ def _call(node: ast.expr) -> Call:
     return Call(_name(node.func), tuple(ast.literal_eval(value) for value in node.args), named)
 
 
+class _Constants(ast.NodeTransformer):
+    """Puts Python's constants for JSON's, which some models write in Python's calls."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(_JSON_CONSTANTS[node.id]) if node.id in _JSON_CONSTANTS else node
+
+
 def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return f"{_name(node.value)}.{node.attr}"
     if isinstance(node, ast.Name):
-        return node.id
+        return node.id.replace(_SPACE, " ")
     raise ValueError("no name of a function")

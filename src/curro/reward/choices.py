@@ -10,6 +10,7 @@ from typing import Any
 
 from curro.data.raw import Row
 from curro.reward.notation import as_latex, ends_with, unwrapped, words
+from curro.reward.reward import last_message
 
 _STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|sf)|mbox|boldsymbol|bf|rm)(?![a-z])\s*|[{}*_$`]|\\[ ,;()\[\]]|~"
@@ -17,7 +18,7 @@ _STYLE = re.compile(
 _LETTER = re.compile(
     r"""(?i:(?:the\s+)?(?:(?:correct|right|best|final)\s+)?(?:option|choice|answer|alternative)?\s*(?:is|:)?\s*)(?:
       [(\[]\s*(?P<a>[A-Za-z])\s*[)\]](?=\W|\Z|[A-Z0-9])
-    | (?P<b>[A-Ja-j])\s*[.!]?\Z
+    | (?P<b>[A-Ja-j])\s*[.!)]?\Z
     | (?P<c>[A-J])\s*(?:[.):,;=-]|\\colon)(?!\S*[(^_])
     | (?P<d>[B-HJ])\s+(?!(?:is|are|was)\s+(?:wrong|incorrect|false|not)|isn't|can)(?=[a-z(\\0-9])
     | (?P<e>A)\s+(?:because|since|as|is\ correct|is\ the)\b
@@ -28,10 +29,18 @@ _CALLED = re.compile(
     r"""(?:(?i:\b(?:option|choice|alternative|answer))\s*(?i:is|:)?\s*[(\[]?(?P<a>[A-J])[)\]]?(?![\w'])
     | (?<![\w(])[(](?P<b>[A-J])[)](?!\w)
     | (?<![\w'])(?P<c>[A-J])\s+is\s+(?:the\s+)?(?:correct|right|best|true)
-    | (?<![A-Za-z0-9_'])(?P<d>[A-J])\W*\Z)
+    | (?i:\b(?:choose|chose|pick|select)\s+)(?P<e>[A-J])(?!\s*[,/]|\s+(?:and|or)\b)(?![\w'])
+    | (?:\A|[.:;,!\n=\u2192\u9009\u4e3a\u662f]|(?i:\b(?:is|be|so|thus|hence|therefore|with|picked
+        |selected|to|only|leaves|leaving|matches|it's|that's|namely)))\s*\W?(?P<d>[A-J])[^\w?]*\Z)
     (?!\s+(?:is|are|was)\s+(?:wrong|incorrect|false|not)|\s+(?:cannot|can't|isn't))""",
     re.VERBOSE,
 )
+_DENIED = re.compile(
+    r"(?:\b(?:not|cannot|neither|nor|never|except|without|between)\b|n't\b)(?:(?!\b(?:so|but|hence|thus)\b)[^.;:,!?\n])*\Z",
+    re.IGNORECASE,
+)
+"""The words before a letter that say it is not the answer."""
+
 _UNDECIDED = re.compile(r"\s*(?:and|or|,|/)\s*")
 _SEVERAL = re.compile(r"[(\[]?[A-J][)\]]?(?:(?:\s*[,;&/]\s*|\s*,?\s*and\s+)[(\[]?[A-J][)\]]?)+\.?|[A-J]{2,}")
 
@@ -54,14 +63,19 @@ def called_letter(text: str) -> str | None:
     alone = re.match(r"\W*([A-J])\W*\n", text)
     if alone:
         return alone[1]
-    calls = list(_CALLED.finditer(text))
+    calls = [call for call in _CALLED.finditer(text) if not _DENIED.search(text[: _place(call)][-100:])]
     if (
         not calls
-        or re.search(r"\b[A-J]\W*(?:\s+or|/)\s*\W?\Z", text[: calls[-1].start()])
+        or re.search(r"\b[A-J]\W*(?:\s+(?:or|and)|[/,])\s*\W?\Z", text[: _place(calls[-1])])
         or (len(calls) > 1 and _UNDECIDED.fullmatch(text[calls[-2].end() : calls[-1].start()]))
     ):
         return None
     return next(group for group in calls[-1].groups() if group)
+
+
+def _place(call: re.Match[str]) -> int:
+    """Where the letter of a call stands."""
+    return next(call.start(name) for name, letter in call.groupdict().items() if letter)
 
 
 def letters_of(text: str) -> frozenset[str] | None:
@@ -76,6 +90,7 @@ _GOLD = re.compile(
     r"(?i:(?:option|choice|answer)\s*:?\s*)?(?:[(\[]\s*([A-Z])\s*[)\]](.*)|([A-J])|([A-J])\s*[.):]\s*((?![a-z]).*))",
     re.DOTALL,
 )
+_LETTER_BEFORE = re.compile(r"\A.*?[(\[]?[A-Z]\s*[)\].:]+(?:\s*\}+)?(?:\\ |~|\s)*")
 
 
 @dataclass(frozen=True)
@@ -104,7 +119,8 @@ def choice_of(gold: str, options: Mapping[str, str]) -> RightOption | None:
     match = _GOLD.fullmatch(_bare(gold))
     if match is not None:
         letter = match[1] or match[3] or match[4]
-        return RightOption(frozenset(letter), options.get(letter) or (match[2] or match[5] or "").strip())
+        text = _LETTER_BEFORE.sub("", unwrapped(gold), count=1) if match[2] or match[5] else ""
+        return RightOption(frozenset(letter), options.get(letter) or unwrapped(text))
     letters = [letter for letter, text in options.items() if words(text) == words(gold)]
     if not letters and len(gold) == 1 and gold.upper() in options:
         letters = [gold.upper()]
@@ -154,7 +170,7 @@ def options_of(row: Row) -> dict[str, str]:
         if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
             texts = [re.sub(r"^\s*\(?[A-J][.):]\)?\s*", "", str(text)) for text in given]
             return {chr(ord("A") + i): text for i, text in enumerate(texts[:26])}
-    return _in_prompt(row.get("prompt"))
+    return _in_prompt(last_message(row))
 
 
 def _from_json(value: Any) -> Any:
@@ -166,11 +182,7 @@ def _from_json(value: Any) -> Any:
         return None
 
 
-def _in_prompt(prompt: Any) -> dict[str, str]:
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
-        prompt = prompt[-1].get("content")
-    if not isinstance(prompt, str):
-        return {}
+def _in_prompt(prompt: str) -> dict[str, str]:
     for pattern in (_LINE, _INLINE, _IN_LINE):
         options: dict[str, str] = {}
         for letter, text in pattern.findall(prompt):

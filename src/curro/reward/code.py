@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from curro.core.errors import ConfigError, RewardError
 from curro.data.raw import Row
@@ -185,9 +186,16 @@ class Code:
         return share if self.partial else float(share == 1.0)
 
     def _passed(self, program: str, tests: Tests) -> Sequence[bool | str]:
-        if tests.asserts:
-            return self._asserts(program, tests)
-        return self._unittests(program, tests) if tests.unittests else self._runs(program, tests)
+        if tests.runs:
+            return self._runs(program, tests)
+        how: dict[str, Any] = {
+            "confinement": self.confinement,
+            "limits": self.limits,
+            "packages": self.packages,
+        }
+        if tests.unittests:
+            return run_unittests(program, tests.unittests, **how)
+        return run_asserts(program, tests.asserts, setup=tests.setup, function=tests.function, **how)
 
     def _are_sound(self, tests: Tests) -> bool:
         """Whether programs fail that do nothing; others pass tests that call nothing or look at no result."""
@@ -219,20 +227,6 @@ class Code:
                 RuntimeWarning,
                 stacklevel=1,
             )
-
-    def _asserts(self, program: str, tests: Tests) -> list[bool | str]:
-        return run_asserts(
-            program,
-            tests.asserts,
-            self.confinement,
-            self.limits,
-            setup=tests.setup,
-            function=tests.function,
-            packages=self.packages,
-        )
-
-    def _unittests(self, program: str, tests: Tests) -> list[bool]:
-        return run_unittests(program, tests.unittests, self.confinement, self.limits, packages=self.packages)
 
     def _runs(self, program: str, tests: Tests) -> list[bool]:
         passed = []

@@ -52,10 +52,10 @@ def read_tests(row: Row) -> Tests | None:
     * `[{"input": ..., "output": ...}, ...]`. A function is called if `fn_name` names it, or `func_name` in
       the `metadata` of a test or of the row (`testtype` functional): the inputs are its arguments in JSON;
     * `{"inputs": [...], "outputs": [...]}`, with `"fn_name"`: arguments and what the function returns;
-    * `["assert f(1) == 2", ...]`, or one text of Python. The row's `setup` is executed before, and its
-      `fn_name` (or `entry_point`) is the function that is tested. It is needed if Python has a function of
-      that name, and if the text defines `check(candidate)`, which is then called with it. Functions
-      `test_...` that nothing calls are called, as pytest does;
+    * `["assert f(1) == 2", ...]`, or one text of Python. The row's `setup` (or MBPP's `test_imports` and
+      `test_setup_code`) is executed before. The row's `fn_name` (or `entry_point`) is the function that is
+      tested. It is needed if Python has a function of that name, and if the text defines `check(candidate)`,
+      which is then called with it. Functions `test_...` that nothing calls are called, as pytest does;
     * `{"unittest": "class TestCases(unittest.TestCase): ..."}`.
 
     Raises:
@@ -69,7 +69,8 @@ def read_tests(row: Row) -> Tests | None:
         return None
     try:
         tested = row.get("fn_name") or row.get("entry_point") or _function_of(row.get("metadata"))
-        tests = _read(_from_json(raw_tests), str(row.get("setup") or ""), str(tested or ""))
+        setup = "\n".join(_text(row[column]) for column in _SETUP if row.get(column))
+        tests = _read(_from_json(raw_tests), setup, str(tested or ""))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RewardError(
             f"the tests of the prompt {key(row)} cannot be read: {type(error).__name__}: {error!s:.300}"
@@ -77,6 +78,9 @@ def read_tests(row: Row) -> Tests | None:
     if not (tests.runs or tests.asserts or tests.unittests):
         raise RewardError(f"the prompt {key(row)} has no tests")
     return tests
+
+
+_SETUP = ("test_imports", "setup", "test_setup_code")
 
 
 def _from_json(value: Any) -> Any:
@@ -142,6 +146,8 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
             raise ValueError("functional tests name no function: give the row fn_name, or metadata.func_name")
         pairs = [(_either(test, _INPUT), _either(test, _OUTPUT)) for test in tests]
     if function:
+        if pairs and all(expected in (None, "null", "None") for _, expected in pairs):
+            raise ValueError("they test nothing: every expected result is null")
         calls = tuple(_call(function, *pair) for pair in pairs)
         return Tests(asserts=calls, setup=_CALLS + setup, function=FUNCTION)
     runs = tuple((_text(stdin), _text(expected)) for stdin, expected in pairs)
@@ -160,9 +166,8 @@ def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
     for text in texts:
         try:
             tree = _AsModule().visit(ast.parse(text))
-        except SyntaxError:  # the test fails, and says so to nobody but the program
-            asserts.append(before + text)
-            continue
+        except SyntaxError as error:
+            raise ValueError(f"{text!r:.60} is not Python: {error.msg}") from None
         calls = [] if _tests_something(tree) else _uncalled(tree, tested)
         text = ast.unparse(tree)
         if not calls and not _tests_something(tree):
@@ -269,10 +274,13 @@ def _uncalled(tree: ast.Module, tested: str) -> list[str]:
         for node in wanted
     ]
     for node in tree.body:
-        if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(base) for base in node.bases):
-            calls.append(f"_run_cases({node.name})")
-        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+        if not isinstance(node, ast.ClassDef):
+            continue
+        methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+        if any("TestCase" in ast.unparse(base) for base in node.bases):
+            if any(name.startswith("test") for name in methods):
+                calls.append(f"_run_cases({node.name})")
+        elif node.name.startswith("Test"):
             before = "".join(f"_case.{name}()\n" for name in _BEFORE_EACH if name in methods)
             tests = (name for name in methods if name.startswith("test"))
             calls += [f"_case = {node.name}()\n{before}_case.{name}()" for name in tests]

@@ -221,6 +221,8 @@ def _expected(answer: Any) -> list[dict[str, Any]]:
             items = None
     if isinstance(items, list) and all(_has_allowed_values(item) for item in items):
         return items
+    if isinstance(items, list) and items and all(isinstance(item, str) for item in items):
+        answer = "; ".join(items) if items[0].startswith("{") else ", ".join(items)
     calls = read_calls(answer if isinstance(answer, str) else json.dumps(answer))
     if calls is None or any(call.positional for call in calls):
         raise ValueError("each is {NAME: {PARAMETER: [ALLOWED, ...]}} or a call with named arguments")

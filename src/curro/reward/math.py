@@ -18,7 +18,7 @@ from functools import cached_property
 from curro.data.raw import Row
 from curro.reward import answers, choices, notation, quantities
 from curro.reward.checks import checks
-from curro.reward.reward import Score, Unscored, Verdict
+from curro.reward.reward import Score, Unscored, Verdict, last_message
 
 Job = tuple[str, str]
 """The row's answer and the completion's, as `curro.reward.math_check` takes them."""
@@ -123,15 +123,12 @@ def partly_read(golds: Sequence[str]) -> list[str | None]:
     """What of each answer is compared, None where all of it is; "" where only the same text counts."""
     parts: list[str | None] = []
     jobs: dict[int, Job] = {}
-    for i, gold in enumerate(golds):
+    for i, gold in enumerate(map(notation.symbolic, golds)):
         is_whole = any(read(gold) for read in _WHOLE) or _is_wordy(gold)
         is_whole = is_whole or _ATOMS.fullmatch(notation.words(gold)) is not None
-        if is_whole or choices.choice_of(gold, {}) is not None or len(gold) > notation.LONGEST:
-            parts.append(None)
-        elif notation.has_prose(gold):
-            parts.append(notation.last_expression(gold) or "")
-        else:
-            parts.append(None)
+        is_whole = is_whole or choices.choice_of(gold, {}) is not None or len(gold) > notation.LONGEST
+        parts.append(notation.last_expression(gold) if not is_whole and notation.has_prose(gold) else None)
+        if not is_whole and parts[i] is None:
             jobs[i] = (notation.expression(gold),) * 2
     for i, is_formula in zip(
         jobs, checks("curro.reward.math_check").scores(list(jobs.values())), strict=True
@@ -171,10 +168,23 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
             return verdict
     gold, answer = pair.gold, pair.answer
     if again and notation.has_prose(answer) and not pair.numbers[1]:
-        return _compare(replace(pair, answer=notation.last_expression(answer) or answer), again=False)
+        last = notation.last_expression(answer)
+        if last is None and pair.numbers[0] and not re.search(r"[=\\]", answer):
+            return 0.0
+        return _compare(replace(pair, answer=last or answer), again=False)
     if not pair.numbers[0] and notation.has_prose(gold):
-        gold = notation.last_expression(gold) or gold
+        part = notation.last_expression(gold)
+        if part and _CONDITION.search(gold.replace(part, " ")):
+            return Unscored(f"of the answer {gold!r:.60} only {part!r:.30} is read, which is not all of it")
+        gold = part or gold
     return notation.expression(gold), notation.expression(answer)
+
+
+_CONDITION = re.compile(
+    r"\b(?:if|when|where|unless|any|all|every|each|by|least|most|than|between|except|multiples?|integers?|primes?)\b",
+    re.IGNORECASE,
+)
+"""Words with which an answer is more than the formula in it."""
 
 
 def _texts(pair: _Pair) -> float | None:
@@ -250,7 +260,7 @@ def _numbers(pair: _Pair) -> float | Job | None:
     expected, value = pair.numbers
     if expected and value:
         return float(quantities.same_numbers(expected, value, asks_percent=pair.asks_percent))
-    if expected and (_OTHER_THAN.search(pair.answer[-200:]) or _BOUND.match(pair.answer)):
+    if expected and (_OTHER_THAN.search(pair.answer[-200:]) or _BOUND.search(pair.answer)):
         return 0.0
     for degrees, radians in ((expected, pair.answer), (value, pair.gold)):
         if degrees and degrees.unit == "degree" and "\\pi" in notation.as_latex(radians):
@@ -271,6 +281,18 @@ def _pairs_of_ends(pair: _Pair) -> Unscored | None:
             f"the answer {pair.gold!r:.60} may be a list or an interval, and {pair.answer!r:.60} a list"
         )
     return None
+
+
+def _relations(pair: _Pair) -> float | None:
+    """What math-verify would read as its last term: a divisor, a residue; and a set for a tuple."""
+    gold, answer = notation.expression(pair.gold), notation.expression(pair.answer)
+    if re.search(r"\\(?:mid|nmid|equiv)(?![a-z])", answer) and not re.search(r"\\|[|]", gold + answer[:2]):
+        return 0.0
+    brackets = {text[0] for text in (gold, answer) if _LIST.fullmatch(text)}
+    return 0.0 if len(brackets) == 2 else None
+
+
+_LIST = re.compile(r"(?:\(|\\\{)[^(){},]+(?:,[^(){},]+)+(?:\)|\\\})")
 
 
 def _assignments(pair: _Pair) -> Job | None:
@@ -300,9 +322,37 @@ def _laws(pair: _Pair) -> Job | None:
     return notation.expression(pair.gold), notation.expression(answer)
 
 
+def _roots(pair: _Pair) -> Job | None:
+    """x_1 = 2, x_2 = 3 is x = 2 or x = 3."""
+    texts = notation.expression(pair.gold), notation.expression(pair.answer)
+    names = [set(_ROOT.findall(text)) for text in texts]
+    letters = {name for found in names for name, _ in found}
+    if len(letters) != 1 or sorted(any(index for _, index in found) for found in names) != [False, True]:
+        return None
+    roots = [_ROOT.sub("", text) for text in texts]
+    return (roots[0], roots[1]) if all(names) and "=" not in "".join(roots) else None
+
+
+_ROOT = re.compile(r"(?<![A-Za-z\\])([a-z])(_\{?\d\}?)?\s*=")
+
+
+def _parameters(pair: _Pair) -> Job | None:
+    """2k + 1 for any integer k is 2n + 1."""
+    name = notation.parameter(pair.gold) or notation.parameter(pair.answer)
+    gold, answer = notation.expression(pair.gold), notation.expression(pair.answer)
+    letters = [set(_VARIABLE.findall(text)) for text in (gold, answer)]
+    only = letters[0] - letters[1], letters[1] - letters[0]
+    if name not in only[0] | only[1] or not len(only[0]) == len(only[1]) == 1:
+        return None
+    return gold, re.sub(rf"(?<![A-Za-z\\]){only[1].pop()}(?![A-Za-z])", only[0].pop(), answer)
+
+
+_VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
+
+
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
     *(_texts, _phrases, _dates, _numerals, _congruences, _substances, _times, _ratios, _numbers),
-    *(_pairs_of_ends, _assignments, _columns, _laws),
+    *(_pairs_of_ends, _relations, _assignments, _columns, _laws, _roots, _parameters),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""
 
@@ -317,12 +367,25 @@ def _digits_value(digits: str, base: str) -> int | None:
         return None
 
 
-_OTHER_THAN = re.compile(r"(?:\bnot|n't|\bcannot)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z", re.IGNORECASE)
+_NUMBER_AT_END = r"\s*\}?\s*[$(\\]*-?\d\S*\Z"
+_OTHER_THAN = re.compile(
+    r"(?:\bnot|n't|\bcannot|\bexcept|\bneither)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z"
+    r"|(?:\b(?:than|over|under|above|below|exceeding|half|twice|double|triple|divides|like|mod|modulo"
+    r"|(?:half|third|quarter|multiples?|factors?|divisors?|out|square|cube|root|power|instead|reciprocal) of)"
+    rf"\b){_NUMBER_AT_END}"
+    rf"|(?:n't|\bnot)\s+(?:think|believe|sure)\b[^.]*{_NUMBER_AT_END}"
+    r"|\d\S*\s*(?:\\text\{\s*)?\s*(?:(?:is|are|was|do|does|did|could|would)(?:n't|\s+not)\b"
+    r"|(?:is|are|was)\s+(?:wrong|incorrect)|cannot|can't|fails)\b[^\d)]*\Z"
+    r"|\d\S*\s+(?:\\text\{\s*)?(?:less|more|fewer|greater) than\b[^\d]*\Z"
+    r"|\?\W*\Z",
+    re.IGNORECASE,
+)
 """Says that a number is not the answer."""
 
 _BOUND = re.compile(
-    r"\s*(?:\\[lg](?:eq?|t)|<(?!<)|>(?!>)|[\u2264\u2265])"
-    r"|\s*(?:\\text\{\s*)?(?:at (?:least|most)|(?:more|less) than)",
+    r"\A\s*(?:\\[lg](?:eq?|t)|<(?!<)|>(?!>)|[\u2264\u2265])"
+    r"|\A\s*(?:\\text\{\s*)?(?:at (?:least|most)|(?:more|less) than)"
+    r"|\bor (?:more|less|fewer|greater|higher|lower|above|below)\s*\}?\s*\Z",
     re.IGNORECASE,
 )
 
@@ -362,12 +425,8 @@ def _is_wordy(gold: str) -> bool:
 
 def _asks_percent(row: Row) -> bool:
     """Whether the row's prompt, if it is a text, speaks of percents."""
-    prompt = row.get("prompt")
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], dict):
-        prompt = prompt[-1].get("content")
-    return (
-        not isinstance(prompt, str) or not prompt or re.search(r"%|per\s?cent|百分", prompt, re.I) is not None
-    )
+    prompt = last_message(row)
+    return not prompt or re.search(r"%|per\s?cent|百分", prompt, re.IGNORECASE) is not None
 
 
 def _any(scores: Sequence[Score]) -> Score:

@@ -8,6 +8,8 @@ Its equality is taken with these fences:
 * Numbers must agree relative to their size. math-verify rounds to 6 decimals, so that 1e-19 equals 1e-31.
 * A rounded decimal is not the exact number: 0.333333 is not 1/3 (math-verify takes it).
 * A chain of equations in which numbers differ is wrong: `4=5` for 5 (math-verify takes the last side).
+* R and r differ where one answer has both (math-verify reads capitals as small letters, so that R - r is 0).
+* dy/dx = 2x is not dy/dx = 3x (SymPy takes the derivative of the name y, which is 0).
 * Numerals in different bases differ: 101_2 is not 101_3 (math-verify drops the base).
 """
 
@@ -53,7 +55,7 @@ def check(job: tuple[str, str]) -> float:
     Args:
         job: the row's answer and the completion's, as `curro.reward.notation.expression` writes them.
     """
-    gold, answer = job
+    gold, answer = _with_letters_apart(*job)
     if gold == answer:  # asks whether this is a formula: equal texts need no check
         return float(any(not isinstance(part, str) for part in _parsed(gold)))
     bases = _BASE.fullmatch(gold), _BASE.fullmatch(answer)
@@ -65,6 +67,19 @@ def check(job: tuple[str, str]) -> float:
     answers = [answer] if _SIDES.search(gold) or not sides else sides
     wanted = _parsed(gold)
     return float(any(_numbers(gold, a) or _equal(wanted, _parsed(a)) for a in answers))
+
+
+_TOKEN = re.compile(r"\\mathbb\s*\{?[A-Z]|\\[A-Za-z]+|[A-Za-z]")
+
+
+def _with_letters_apart(gold: str, answer: str) -> tuple[str, str]:
+    """The answers with another letter for each capital that one of them has as a small letter too."""
+    letters = [{token for token in _TOKEN.findall(text) if len(token) == 1} for text in (gold, answer)]
+    both = sorted({name for names in letters for name in names if name.isupper() and name.lower() in names})
+    free = [name for name in "zwvuqsthgjklmnpabcfrxy" if name not in "".join(map(str.lower, gold + answer))]
+    new = dict(zip(both, free, strict=False))
+    first, second = (_TOKEN.sub(lambda m: new.get(m[0], m[0]), text) for text in (gold, answer))
+    return first, second
 
 
 def _parsed(text: str) -> list[Any]:
@@ -117,7 +132,7 @@ def _equal(gold: list[Any], answer: list[Any]) -> bool:
 
 
 def _same(gold: Any, answer: Any) -> bool:
-    gold, answer = _complex(gold), _complex(answer)
+    gold, answer = _named(gold), _named(answer)
     if (
         isinstance(gold, sympy.Expr)
         and isinstance(answer, sympy.Expr)
@@ -144,8 +159,12 @@ def _same(gold: Any, answer: Any) -> bool:
     return math_equal(gold, answer, timeout_seconds=None, allow_set_relation_comp=True)
 
 
-def _complex(answer: Any) -> Any:
-    """A term whose only name is i, with the imaginary unit for it."""
+def _named(answer: Any) -> Any:
+    """An answer with a name for each derivative, and with the imaginary unit where i is the only name."""
+    if isinstance(answer, sympy.Basic) and answer.has(sympy.Derivative):
+        return answer.replace(
+            lambda term: isinstance(term, sympy.Derivative), lambda term: sympy.Symbol(str(term))
+        )
     names = answer.free_symbols if isinstance(answer, sympy.Expr) else ()
     return answer.subs(dict.fromkeys(names, sympy.I)) if set(map(str, names)) == {"i"} else answer
 

@@ -140,24 +140,30 @@ def _restated(match: re.Match[str]) -> str:
 
 
 _SHARE = r"\d{1,9}/[1-9]\d{0,9}|\\frac\{\d{1,9}\}\{[1-9]\d{0,9}\}"
+_DIGITS = r"(?:\{(\d+)\}|(\d+))"
 _TERM_IN_WORDS = r"\$?(\\?[A-Za-z]\w*|\d+(?:\.\d+)?)\$?"
 _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
+    (  # LaTeX that was read as the text of JSON or Python
+        re.compile(r"\x08(?=oxed|inom|egin|ar)|\x0c(?=rac)|\t(?=ext|imes|heta|an)|\r(?=ight)|\x07(?=lpha)"),
+        lambda m: {"\x08": r"\b", "\x0c": r"\f", "\t": r"\t", "\r": r"\r", "\x07": r"\a"}[m[0]],
+    ),
     (re.compile(r"&(?:[lg]t|amp|quot|#39|nbsp|times|le|ge|pi|minus);"), lambda m: html.unescape(m[0])),
     (re.compile(r"\{\s*([^{}]{1,60})\\over(?![A-Za-z])\s*([^{}]{1,60})\}"), r"\\frac{\1}{\2}"),
     (
         re.compile(r"(?<![\w.])(\d+)\s*(?:\\over(?![A-Za-z])|\bover\b)\s*(\d+)(?![\w.]*[A-Za-z])"),
         r"\\frac{\1}{\2}",
     ),
-    (re.compile(r"(?<![\w.])(\d+) in (\d+)(?=[\s.*$}]*(?:\Z|\n|<))"), _share),
+    (re.compile(r"(?<![\w.])(\d+) (?:in|out of) (\d+)(?=[\s.*$}]*(?:\Z|\n|<))"), _share),
     (
         re.compile(r"(?<![\w.,])(\d{1,9}(?:\.\d{1,9})?) (dozen|hundred|thousand|million|billion)\b"),
         lambda m: str(float(m[1]) * SCALES[m[2]]).removesuffix(".0"),
     ),
-    (re.compile(r"(?:\\mathrm\{)?(?<![A-Za-z\\])C\}?_\{?(\d+)\}?\s*\^\s*\{?(\d+)\}?"), r"\\binom{\1}{\2}"),
     (
-        re.compile(r"(?:\{\s*\})?_\{?(\d+)\}?C_\{?(\d+)\}?|(?<![\w.])(\d+) choose (\d+)\b"),
-        r"\\binom{\1\3}{\2\4}",
+        re.compile(rf"(?:\\mathrm\{{)?(?<![A-Za-z\\])C\}}?_{_DIGITS}\s*\^\s*{_DIGITS}"),
+        r"\\binom{\1\2}{\3\4}",
     ),
+    (re.compile(rf"(?:\{{\s*\}})?_{_DIGITS}C_{_DIGITS}"), r"\\binom{\1\2}{\3\4}"),
+    (re.compile(r"(?<![\w.])(\d+) choose (\d+)\b"), r"\\binom{\1}{\2}"),
     (re.compile(r"\\\(\s*(\\(?:text|mathrm)\s*\{[^{}]{1,40}\})\s*\\\)"), r"\1"),
     (
         re.compile(
@@ -175,7 +181,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
     ),
     (
         re.compile(
-            r"(?<![\d.])(\d{1,4})\s*(?:°|\^\s*\{?\\circ\}?)\s*(\d\d?)\s*(?:['′’]|\^\{?\\prime\}?)"
+            r"(?<![\d.])(\d{1,4})\s*(?:°|\^\s*\{?\\circ\}?)\s*(\d\d?)\s*(?:['′’]|\^(?:\{\\prime\}|\\prime))"
             r"(?:\s*(\d\d?)\s*(?:\"|″|”|''))?"
         ),
         _angle,
@@ -268,7 +274,7 @@ def ends_with(sentence: str, answer: str) -> bool:
     wanted = re.escape(words(answer))
     begins = r"(?:\b(?:is|be|are|was|becomes|equals)|:)\s+(?:an?\s+|the\s+|on\s+|in\s+)?"
     last = re.split(r"[.!?]\s", words(sentence.replace("*", "")))[-1]
-    is_other = re.search(r"\b(?:since|because|if|as|not|but)\b|n't\b", last)
+    is_other = re.search(r"\b(?:since|because|if|as|not|cannot|doubt|false that|but)\b|n't\b", last)
     return is_other is None and re.search(rf"{begins}{wanted}\Z", last) is not None
 
 
@@ -293,7 +299,10 @@ def _matrix(match: re.Match[str]) -> str:
 
 
 _POWER_OF_UNIT = r"(\\(?:text|mathrm)\s*\{[^{}]*[a-z]{2}\s*\})\s*\^\s*\{?[1-4]\}?"
-_IN_INTEGERS = r"[a-z]\s*\\in\s*\\mathbb\s*\{?[ZN]\}?(?:\^\{?[+*]\}?)?"
+_IN_INTEGERS = (
+    r"[a-z]\s*(?:\\in\s*(?:\\(?:mathbb|mathbf|mathrm|text|Bbb)\s*)?\{?\s*[ZN]\s*\}?(?:\s*[\^_]\s*\{?[+*]\}?)?"
+    r"|(?:\\text\{)?\s*(?:is )?(?:an |any )?integers?\}?)"
+)
 _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\s*,?\s*(?:\\text\s*\{\s*(?:for|where)\b|\\forall|\bfor (?:all|any|some)\b).*\Z"), ""),
     (re.compile(rf"(?<=\S)[\s,;\\]*\(?\s*{_IN_INTEGERS}\s*\)?\Z"), ""),
@@ -303,7 +312,6 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\\langle"), "("),
     (re.compile(r"\\rangle"), ")"),
     (re.compile(r"\\(?:vec|hat|mathbf|mathcal|overrightarrow)\s*\{\s*(\w)\s*\}"), r"\1"),
-    (re.compile(r"(?<=\d)\s*\\[,;:!]\s*(?=i(?![a-z]))"), ""),
     (re.compile(r"\s*\\&\s*|,\s*and\s+"), ", "),
     (re.compile(r"(?<=[\])])\s*[Uu]\s*(?=[\[(])"), r"\\cup "),
     (re.compile(r"(?<=[\[(])([^;\[\]()]+);([^;\[\]()]+)(?=[\])])"), r"\1,\2"),
@@ -317,20 +325,13 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
         re.compile(r"(?<=\\(?:sin|cos|tan|cot|sec|csc))\s*[({]?\s*(\d+(?:\.\d+)?)\s*\^\s*\{?\\circ\s*\}?\s*[)}]?"),
         r"\\left(\\frac{\1\\pi}{180}\\right)",
     ),
-    (re.compile(r"\\[dtc]frac(?![a-z])"), r"\\frac"),
     (re.compile(r"(?<=\d)(?:\{,\}|\\[,!])(?=\d{3}(?!\d))"), ""),
     (re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?|\.\d+)[eE]([+-]?\d{1,4})(?![\w.])"), r"\1 \\cdot 10^{\2}"),
     (re.compile(r"(?<![\d.}])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d.])"), r"\1\\frac{\2}{\3}"),
     (re.compile(r"\*\*"), "^"),
-    (re.compile(r"<=|=<"), r"\\le "),
-    (re.compile(r">="), r"\\ge "),
-    (re.compile(r"!="), r"\\ne "),
+    (re.compile(r"=<"), r"\\le "),
     (re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])"), r"\\pi "),
     (re.compile(r"(?<![A-Za-z\\])(?:inf|oo|infinity)(?![A-Za-z])"), r"\\infty "),
-    (re.compile(r"\\(?:varnothing|emptyset)|\\\{\s*\\\}"), r"\\emptyset "),
-    (re.compile(r"\A(?:\\text\{)?\s*all real(?:s| numbers)?\s*\}?\Z", re.IGNORECASE), r"(-\\infty,\\infty)"),
-    (re.compile(r"\A\\?\(?\s*[a-z]\s*\\in\s*(?=[-\[({\\\]])"), ""),
-    (re.compile(r"\A\\?\\mathbb\s*\{?R\}?\Z"), r"(-\\infty,\\infty)"),
     (re.compile(r"\]\s*([^\[\](){}]+,[^\[\](){}]+)\["), r"(\1)"),
     (re.compile(r"\[([^\[\](){}]+,[^\[\](){}]+)\["), r"[\1)"),
     (re.compile(r"\]([^\[\](){}]+,[^\[\](){}]+)\]"), r"(\1]"),
@@ -347,6 +348,12 @@ def expression(text: str) -> str:
     for pattern, mark in _MARKS:
         text = pattern.sub(mark, text)
     return text.strip()
+
+
+def parameter(text: str) -> str | None:
+    r"""The letter that an answer calls an integer at its end, as in `k\pi, k \in \mathbb{Z}`."""
+    match = re.search(rf"(?:\A|(?<=[^A-Za-z\\]))({_IN_INTEGERS})[)\s]*\Z", unwrapped(text))
+    return match[1][0] if match else None
 
 
 _FORMULA = re.compile(
@@ -407,9 +414,17 @@ def _is_formula(match: re.Match[str]) -> bool:
     return re.search(r"[\w\\]", content) is not None and not (match["d"] and len(words_in_it) > 1)
 
 
+_LABEL = re.compile(
+    r"\A\W*(?:\d+[.)](?=\s+\D*[A-Za-z]{2})|(?:step|case|part|method)\s+\d+\s*[:.])|\bequations?\s+\(\d+\)",
+    re.IGNORECASE,
+)
+"""The number of an item, a step or an equation."""
+
+
 def _run(line: str) -> str | None:
     run: list[str] = []
-    for term in reversed(re.sub(r"(?<![\w)])\*\*|\*\*(?![\w(])|`", " ", line).split()):
+    line = _LABEL.sub("", re.sub(r"(?<![\w)])\*\*|\*\*(?![\w(])|`", " ", line))
+    for term in reversed(line.split()):
         term = term.rstrip(";:!?" if run else ",;:!?")
         term = term.removesuffix(".") if not run else term
         if run and term in ("and", "or"):
@@ -430,4 +445,4 @@ def _run(line: str) -> str | None:
 def has_prose(text: str) -> bool:
     """Whether there are words in a text, and not one formula alone."""
     text = re.sub(r"\\(?:begin|end)\s*\{\w+\}|\\[A-Za-z]+", " ", STYLED.sub(r" \1 ", text))
-    return _PROSE.search(re.sub(rf"\b(?:{_FUNCTIONS}|mod|inf)\b", " ", text)) is not None
+    return _PROSE.search(re.sub(rf"\b(?:{_FUNCTIONS}|mod|inf(?:inity)?)\b", " ", text)) is not None

@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 
-from curro.reward.answers import outside_thoughts, without_end_tokens
+from curro.reward.answers import in_answer_tags, outside_thoughts, without_end_tokens
 from curro.reward.sandbox.inside.wire import global_names
 
 _FENCE = re.compile(r"([ \t>]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _FENCE_BEHIND_TEXT = re.compile(r"^(?=[ \t>]*[^\s>`~])(.*[ \t])(```+(?:python3?|py))[ \t]*$", re.MULTILINE)
+_FENCE_AT_END = re.compile(r"^([^`\n]*[^\s`])(```+)[ \t]*$", re.MULTILINE)
 _PYTHON = ("python", "py", "python3", "{python}")
 _TAGS = re.compile(r"(?:\[PYTHON\]|\[BEGIN\]|<code>)(.*?)(?:\[/PYTHON\]|\[DONE\]|</code>|\Z)", re.DOTALL)
 
@@ -32,12 +33,13 @@ def program_of(completion: str, names: frozenset[str] = frozenset()) -> str:
     Args:
         names: what the tests use.
     """
-    text = without_end_tokens(outside_thoughts(completion)).lstrip("\n")
+    text = without_end_tokens(outside_thoughts(completion)).lstrip("\n\ufeff")
     text = _FENCE_BEHIND_TEXT.sub(r"\1\n\2", re.sub(r"\r\n?", "\n", text))
+    text = _FENCE_AT_END.sub(r"\1\n\2", text)
     blocks = _blocks(text.split("\n"))
     if not blocks:
         tagged = _TAGS.findall(text)
-        return tagged[-1].strip("\n") if tagged else text
+        return tagged[-1].strip("\n") if tagged else in_answer_tags(text) or text
     marked = [block for language, block in blocks if language in _PYTHON]
     plain = [block for language, block in blocks if not language]
     programs = marked or plain or [block for _, block in blocks]

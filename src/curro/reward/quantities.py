@@ -77,6 +77,7 @@ _NAMED = {
     "temperature in K": "k 1 kelvin 1",
     "temperature in F": "°f 1 fahrenheit 1",
     "angle": "degree 1 deg 1",
+    "angle in radians": "radian 1 rad 1",
     "charge": "coulomb 1",
     "force": "n 1 newton 1",
     "energy": "j 1 joule 1 kj 1000 ev 1.602176634e-19",
@@ -141,6 +142,7 @@ def number(text: str, like: Number | None = None) -> Number | None:
         text = pattern.sub(form, text)
     if "$" in text or (like is not None and abs(like.value) >= 1000):
         text = re.sub(r"(?<=\d)k\b(?!/)", " thousand", text)
+        text = re.sub(r"(?<=\d)M\b(?!/)", " million", text)
     if like is not None and like.figures:
         text = re.sub(
             r"\A([+-]?\d+)(?:,|\{,\})(\d{1,2}|\d{4,}|(?<=\A0,)\d+)(?=\s*[^\d,.]*\Z)", r"\1.\2", text
@@ -231,7 +233,6 @@ _WRITTEN: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\A(\d{1,3})((?:\.\d{3}){2,})(?![\d.])"), lambda m: m[1] + m[2].replace(".", "")),
     (re.compile(r"\A(\d{1,2})((?:,\d{2})+,\d{3})(?![\d,])"), lambda m: m[1] + m[2].replace(",", "")),
     (re.compile(r"\A\\left\s*\(([^(),]*)\\right\s*\)\Z"), r"\1"),
-    (re.compile(r"(?<=\d)M\b"), lambda m: " million" if "$" in m.string else m[0]),
     (re.compile(r"(?<=\d)(?:\^\s*\{?)?\s*(?:\\text\s*\{)?(?:st|nd|rd|th)\}{0,2}\Z"), ""),
 ]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from curro.core.errors import RewardError
 from curro.core.groups import one_reward
+from curro.core.text import prompt_text
 from curro.data.raw import Row
 
 Score = float | None
@@ -137,6 +138,12 @@ class Reward:
         if isinstance(score, Unscored):
             return score
         return one_reward(score, f"reward {self.name!r} gave {score!r:.50} for the prompt {key(row)}")
+
+
+def last_message(row: Row) -> str:
+    """The text of a row's prompt, of a conversation its last message's; "" if it has none."""
+    prompt = row.get("prompt")
+    return prompt_text(prompt[-1:] if isinstance(prompt, list | tuple) else prompt, with_system=True)
 
 
 def key(row: Row) -> str:

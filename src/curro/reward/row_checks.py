@@ -23,12 +23,13 @@ from curro.core.errors import ConfigError, RewardError
 from curro.core.identity import ANSWER, answer_of, first_column
 from curro.core.loading import provider
 from curro.core.registry import OUTCOMES, REWARDS
+from curro.core.text import readable
 from curro.data.raw import Row
 from curro.reward.answers import accepted
 from curro.reward.function_calls import example
 from curro.reward.notation import words
 from curro.reward.resolve import WeightedReward, outcome_reward
-from curro.reward.reward import Reward, Unscored, Verdict
+from curro.reward.reward import Reward, Unscored, Verdict, last_message
 
 SAMPLE = 200
 MOST_WRONG = 0.01
@@ -406,8 +407,4 @@ def _short(answer: Any) -> str:
 
 
 def _beginning(row: Row) -> str:
-    prompt = row.get("prompt")
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
-        prompt = prompt[-1].get("content")
-    text = " ".join(str(prompt).split())
-    return text if len(text) <= 60 else text[:60] + "..."
+    return readable(" ".join(last_message(row).split()), 60)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from curro.core.errors import ConfigError, RewardError
+from curro.core.text import readable
 from curro.data.raw import Row
-from curro.reward.reward import Score, key
+from curro.reward.reward import Score, key, last_message
 from curro.reward.signature import load_reward
 from curro.reward.workers.child import describe, location_of
 from curro.reward.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
@@ -63,18 +64,9 @@ def _call(function: Callable[..., Any], spec: str, completion: str, row: Row) ->
 
 def _failure(spec: str, row: Row, raised: str, location: str) -> RewardError:
     where = f" ({location})" if location else ""
-    return RewardError(f"reward {spec!r} failed for the prompt {key(row)}{_text(row)}: {raised}{where}")
-
-
-def _text(row: Row) -> str:
-    """The beginning of the prompt's text, of a conversation its last message's, for an error."""
-    prompt = row.get("prompt")
-    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
-        prompt = prompt[-1].get("content")
-    if not isinstance(prompt, str):
-        return ""
-    excerpt = prompt if len(prompt) <= _MOST_TEXT else prompt[:_MOST_TEXT] + "..."
-    return f" with the text {excerpt!r}"
+    text = readable(last_message(row), _MOST_TEXT)
+    named = f"{key(row)} with the text {text!r}" if text else key(row)
+    return RewardError(f"reward {spec!r} failed for the prompt {named}: {raised}{where}")
 
 
 class _InWorkers:

@@ -11,7 +11,6 @@ import math
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Self, cast
 
@@ -122,8 +121,6 @@ class Filler:
         max_in_flight: C_max, how many groups are generated or scored at a time.
         fill: when a fill gives up, and what happens then.
         weights: what named rewards are multiplied by in the reward that is trained on; by default 1 each.
-        executor, score_timeout: where a scorer that is not `async` runs, and the seconds that a
-            call may take; see `curro.rollout.scoring.Scorer`.
         max_staleness: how many steps older than its batch a group may be. With 1 or more, groups that are in
             flight when a batch is full continue for the next one; with 0 they are cancelled.
         timeout: seconds that a request to the engine may take.
@@ -147,8 +144,6 @@ class Filler:
         max_in_flight: int,
         fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
         weights: Mapping[str, float] | None = None,
-        executor: Executor | None = None,
-        score_timeout: float | None = None,
         max_staleness: int = 0,
         timeout: float | None = None,
         retries: int = 2,
@@ -159,7 +154,7 @@ class Filler:
         _check_from(1, rollouts_per_prompt=rollouts_per_prompt, max_in_flight=max_in_flight)
         _check_from(1, max_failures=max_failures, least_rollouts=least_rollouts or 1)
         _check_from(0, max_staleness=max_staleness, retries=retries)
-        _check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
+        _check_seconds(timeout=timeout, max_seconds=max_seconds)
         if least_rollouts is not None and least_rollouts > rollouts_per_prompt:
             raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
         if curriculum.allocation.looks_first and curriculum.allocation.first > rollouts_per_prompt:
@@ -172,10 +167,10 @@ class Filler:
         self.max_staleness, self.max_seconds = max_staleness, max_seconds
         self.counts = Counts()
         self._fill: Fill[Group] = Fill(fill, size=curriculum.table.size, counts=self.counts)
-        self._scorer = Scorer(score, executor=executor, timeout=score_timeout)
+        self._scorer = Scorer(score)
         self._tasks = GroupTasks(
             engine, self._scorer, weights, self.counts,
-            slots=max_in_flight, least=least_rollouts, retries=retries, timeout=timeout,
+            least=least_rollouts, retries=retries, timeout=timeout,
         )  # fmt: skip
         self._settler = Settler(curriculum, self._fill, self.counts, max_failures=max_failures)
         self._drawn = DrawnGroups(curriculum, self._fill, rollouts_per_prompt)
@@ -237,13 +232,11 @@ class Filler:
         continues = self.max_staleness > 0
         try:
             await self._drop_stale()
-            self._tasks.count_seconds(True)
             reason = await self._work(deadline)
         except EngineError:
             continues = False  # a dead engine will not finish what is in flight
             raise
         finally:
-            self._tasks.count_seconds(False)
             try:
                 # every ticket is settled before anything is awaited: a second cancellation arrives at an
                 # await

@@ -79,22 +79,9 @@ class Counts(FillCounts):
         failed_rollouts: rollouts that came back without a completion, or not at all.
         wasted_rollouts: rollouts that were asked for and of which the curriculum learned nothing, because
             they failed or their group was dropped.
-        busy_seconds, slot_seconds: seconds in which slots held a group, and of all slots, while batches were
-            filled.
     """
 
     retried: int = 0
     rollouts: int = 0
     failed_rollouts: int = 0
     wasted_rollouts: int = 0
-    busy_seconds: float = 0.0
-    slot_seconds: float = 0.0
-
-    @property
-    def idle_share(self) -> float:
-        """The share of the slots' time in which they held no group; NaN before the first fill."""
-        return 1 - self.busy_seconds / self.slot_seconds if self.slot_seconds else np.nan
-
-    def metrics(self) -> dict[str, float]:
-        """The counts under the names `fill/...`, and the share of idle slots."""
-        return super().metrics() | {"fill/idle_share": self.idle_share}

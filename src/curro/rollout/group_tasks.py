@@ -25,8 +25,7 @@ class GroupTasks:
 
     Args:
         engine, scorer, weights: what generates, what scores, and what named rewards are multiplied by.
-        counts: where requests, retries, failures and busy seconds are counted.
-        slots: how many groups may be under way at a time, for the count of busy seconds.
+        counts: where requests, retries and failures are counted.
         least: how many good rollouts a group needs; None: half of them, and at least 2.
         retries: how often missing rollouts are asked for again.
         timeout: seconds that one request to the engine may take.
@@ -45,18 +44,16 @@ class GroupTasks:
         weights: Mapping[str, float] | None,
         counts: Counts,
         *,
-        slots: int,
         least: int | None,
         retries: int,
         timeout: float | None,
     ) -> None:
         self.engine, self.scorer, self.weights, self.counts = engine, scorer, weights, counts
-        self.slots, self.least, self.retries, self.timeout = slots, least, retries, timeout
+        self.least, self.retries, self.timeout = least, retries, timeout
         self.running: dict[Group, asyncio.Task[None]] = {}
         self.probed: list[Group] = []
         self.ended: deque[Group] = deque()
         self._woken: asyncio.Future[None] | None = None
-        self._since: float | None = None
 
     def start(self, group: Group, prompt: Prompt, key: str) -> None:
         """Start a group's task; the group is appended to `ended` when the task has ended."""
@@ -68,7 +65,6 @@ class GroupTasks:
         self._start(group, self._run_further(group, further, prompt, key), further)
 
     def _start(self, group: Group, run: Coroutine[Any, Any, None], rollouts: int) -> None:
-        self._count_seconds()
         self._count_requested(group, rollouts)
         task = asyncio.get_running_loop().create_task(run)
         self.running[group] = task
@@ -87,7 +83,6 @@ class GroupTasks:
 
     def cancel(self, groups: Iterable[Group]) -> list[asyncio.Task[None]]:
         """Forget groups at once and cancel their tasks, which are returned: they take a while to end."""
-        self._count_seconds()
         tasks = []
         for group in groups:
             if task := self.running.pop(group, None):
@@ -99,22 +94,9 @@ class GroupTasks:
                 self.ended.remove(group)
         return tasks
 
-    def count_seconds(self, on: bool) -> None:
-        """Start or stop counting the seconds of busy slots and of all slots."""
-        self._count_seconds()
-        self._since = asyncio.get_running_loop().time() if on else None
-
-    def _count_seconds(self) -> None:
-        if self._since is not None:
-            now = asyncio.get_running_loop().time()
-            self.counts.busy_seconds += len(self.running) * (now - self._since)
-            self.counts.slot_seconds += self.slots * (now - self._since)
-            self._since = now
-
     def _end(self, group: Group, task: asyncio.Task[None]) -> None:
         if group not in self.running:
             return  # it was cancelled, and its ticket is settled
-        self._count_seconds()
         del self.running[group]
         if task.cancelled():
             group.error = GroupFailed("its generation or scoring was cancelled from outside")

@@ -1,16 +1,16 @@
-"""Scores groups without holding up the event loop: in it, in a thread, or in an executor."""
+"""Scores groups without holding up the event loop: in it, or in a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from curro.core.errors import ConfigError, EngineError, RewardError
+from curro.core.errors import EngineError, RewardError
 from curro.core.groups import one_reward
 from curro.reward.workers.child import describe
 from curro.rollout.engines.engine import Rollout
@@ -27,83 +27,50 @@ class Scorer:
     Args:
         score: called with a prompt's number and its completions. An `async` function runs in the event
             loop, any other in one thread, one call at a time.
-        executor: where to run it instead; it stays the caller's to shut down.
-        timeout: seconds that a call may take; in a thread and in `executor` the wait for a free one counts.
     """
 
-    def __init__(
-        self,
-        score: ScoreFunction,
-        *,
-        executor: Executor | None = None,
-        timeout: float | None = None,
-    ) -> None:
+    def __init__(self, score: ScoreFunction) -> None:
         called = score if inspect.isroutine(score) else type(score).__call__
-        is_async = inspect.iscoroutinefunction(score) or inspect.iscoroutinefunction(called)
-        if executor is not None and is_async:
-            raise ConfigError("an async scorer runs in the event loop: leave out `executor`")
-        self._score, self._timeout, self._executor = score, timeout, executor
-        self._own = not is_async and executor is None
-        self._run = self._in_loop if is_async else self._in_executor
+        self._is_async = inspect.iscoroutinefunction(score) or inspect.iscoroutinefunction(called)
+        self._score, self._thread = score, ThreadPoolExecutor(1, "curro-scorer")
 
     async def __call__(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
         """What the scorer says of a prompt's completions.
 
         Raises:
             RewardError, EngineError: the scorer raised it.
-            GroupFailed: the scorer raised something else, crashed, or took too long.
+            GroupFailed: the scorer raised something else.
         """
         try:
-            return await self._run(prompt, rollouts)
+            scores: Any
+            if self._is_async:
+                scores = self._score(prompt, rollouts)
+            else:
+                loop = asyncio.get_running_loop()
+                scores = await loop.run_in_executor(self._thread, _call, self._score, prompt, rollouts)
+            return await scores if inspect.isawaitable(scores) else scores
         except (RewardError, EngineError, GroupFailed):
             raise
         except Exception as error:
-            raised = str(error) if isinstance(error, Raised) else describe(error)
-            raise GroupFailed(f"the scorer raised {raised}") from error
+            raise _raised(error) from error
 
     def close(self) -> None:
-        """End the scorer's own thread; a later call starts it again."""
-        if self._own and self._executor:
-            self._executor.shutdown(wait=False, cancel_futures=True)
-            self._executor = None
-
-    async def _in_loop(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
-        return await self._timed(self._score(prompt, rollouts))  # type: ignore[arg-type]
-
-    async def _in_executor(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, "curro-scorer")
-        try:
-            future = self._executor.submit(_call, self._score, prompt, rollouts)
-            scores = await self._timed(asyncio.wrap_future(future))
-        except BrokenExecutor as error:
-            raise GroupFailed(f"the scorer's executor is broken ({error})") from error
-        return await self._timed(scores) if inspect.isawaitable(scores) else scores
-
-    async def _timed(self, scores: Awaitable[Any]) -> Any:
-        try:
-            async with asyncio.timeout(self._timeout) as limit:
-                return await scores
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise GroupFailed(f"the scorer gave nothing in {self._timeout} s") from error
+        """End the scorer's own thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-class Raised(Exception):
-    """What a scorer raised, as text: its own error may not survive the way between processes."""
-
-
-def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a thread or process; whatever it raises comes back as something that can."""
+def _call(score: ScoreFunction, prompt: int, rollouts: Sequence[Rollout]) -> Any:
+    """Call a scorer in a thread; what it raises ends no more than its group, be it KeyboardInterrupt."""
     try:
-        return function(*arguments)
-    except RewardError as error:
-        raise RewardError(str(error)) from error
-    except EngineError as error:
-        raise EngineError(str(error)) from error
+        return score(prompt, rollouts)
+    except (RewardError, EngineError):
+        raise
     except BaseException as error:
-        raise Raised(describe(error)) from error
+        raise _raised(error) from error
+
+
+def _raised(error: BaseException) -> GroupFailed:
+    return GroupFailed(f"the scorer raised {describe(error)}")
 
 
 def read_scores(

@@ -32,8 +32,7 @@ class Recorder(TrainerCallback):
         between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
 
     Args:
-        settings: of the run, complete. A generation is trained on as often as it should be before it counts
-            for an evaluation.
+        settings: of the run, complete.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
         on_evaluated, on_step: hear every line of metrics with an evaluation, and every line.
         say: hears advice, in sentences.
@@ -65,13 +64,8 @@ class Recorder(TrainerCallback):
 
     @property
     def spent(self) -> bool:
-        """Whether the budget is spent and the last generation was trained on as often as it should be."""
+        """Whether the budget is spent."""
         return self.settings.is_spent({"step": self.step, "rollouts": self.rollouts})
-
-    @property
-    def is_trained_on(self) -> bool:
-        """Whether the last generation was trained on as often as it should be."""
-        return self.step % self.settings.num_iterations == 0
 
     def on_groups(self, record: GroupRecord) -> None:
         """Write down the groups of one generation."""
@@ -89,9 +83,7 @@ class Recorder(TrainerCallback):
         """Go on after a checkpoint of this step: forget what was written later, count on from there."""
         self.writer.resume(step)
         self.step = max(step, 0)
-        whole = self.step - self.step % self.settings.num_iterations
-        lines = self.folder.metrics(("step", "rollouts"))
-        self.evaluated = max((int(line["rollouts"]) for line in lines if line["step"] <= whole), default=0)
+        self.evaluated = self.writer.rollouts
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -106,11 +98,9 @@ class Recorder(TrainerCallback):
     ) -> None:
         self.writer.clock.stop()
         self.step = state.global_step
-        due = self.spent
-        if self.is_trained_on:
-            every = self.eval_every
-            due |= every > 0 and self.rollouts // every > self.evaluated // every
-            self.evaluated = self.rollouts
+        every = self.eval_every
+        due = self.spent or (every > 0 and self.rollouts // every > self.evaluated // every)
+        self.evaluated = self.rollouts
         metrics = self.curriculum.metrics() | self.host_metrics()
         if due and self.evaluate is not None:
             metrics |= self.evaluate()

@@ -30,6 +30,7 @@ from curro.training.recorder import Recorder
 from curro.training.saved_model import keep_best, lora_config, write_model
 from curro.training.settings import TrainSettings
 from curro.training.trl_arguments import device_arguments, row_rewards, training_set
+from curro.training.trust import resume_command
 
 
 @contextmanager
@@ -63,7 +64,8 @@ def saving_on_error(
         if recorder.folder.has_progress():
             last = checkpoints.newest(recorder.folder.checkpoints)
             step = 0 if last is None else checkpoints.step_of(last)
-            say(f"the run stopped; curro train --resume {recorder.folder.path} goes on after step {step}")
+            command = resume_command(recorder.settings, recorder.folder.path)
+            say(f"the run stopped; {command} goes on after step {step}")
         elif not isinstance(error, CurroError):  # these say what to do
             say("the run stopped before its first step was finished: start it again with the same command")
         if isinstance(error, SystemExit):
@@ -117,7 +119,6 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
         epsilon_high=CISPO_CEILING if settings.loss_type == "cispo" else None,
         scale_rewards="none",
         beta=settings.beta,
-        num_iterations=settings.num_iterations,
         use_vllm=settings.vllm,
         vllm_mode="colocate",
         seed=settings.seed,

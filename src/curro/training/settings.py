@@ -284,13 +284,6 @@ class TrainSettings:
         least=0,
         panel="Optimisation",
     )
-    num_iterations: int = setting(
-        1,
-        "How many training steps to make with the same rollouts. The budget counts rollouts, so a run has "
-        "that many times as many steps.",
-        least=1,
-        panel="Optimisation",
-    )
     warmup_steps: int | None = setting(
         None,
         "Steps over which the learning rate rises to its value.",
@@ -334,10 +327,9 @@ class TrainSettings:
     )
     eval_every: int = setting(
         25,
-        "The number of steps, N, between evaluations. With --num-iterations M, it is the number of "
-        "generations, each of M steps. With a gate, the model is evaluated after every N P G rollouts "
-        "instead, including rejected groups, so that runs are compared at equal rollouts. 0: only before "
-        "the first step and after the last.",
+        "The number of steps, N, between evaluations. With a gate, the model is evaluated after every N P G "
+        "rollouts instead, including rejected groups, so that runs are compared at equal rollouts. 0: only "
+        "before the first step and after the last.",
         least=0,
         panel="Evaluation",
     )
@@ -434,18 +426,14 @@ class TrainSettings:
     @property
     def steps(self) -> int:
         """How many steps the budget pays for at most; asked of complete settings."""
-        return -(-self.rollouts // self.rollouts_per_step) * self.num_iterations
+        return -(-self.rollouts // self.rollouts_per_step)
 
     def is_spent(self, last: Mapping[str, Any] | None) -> bool:
         """Whether a run with this last line of metrics has reached the budget; asked of complete settings.
 
-        Its last generation has been trained on as often as it should be then. A saved model alone does not
-        show it: a run that is extended still has the model of its first end.
+        A saved model alone does not show it: a run that is extended still has the model of its first end.
         """
-        if last is None:
-            return True
-        is_trained_on = last["step"] % self.num_iterations == 0
-        return last["step"] >= self.steps or (last["rollouts"] >= self.rollouts and is_trained_on)
+        return last is None or last["step"] >= self.steps or last["rollouts"] >= self.rollouts
 
     def complete(self, prompts: int) -> TrainSettings:
         """The settings with the lab's recipe, or else the defaults, in place of None.

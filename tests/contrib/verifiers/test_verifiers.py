@@ -62,7 +62,6 @@ __all__ = ["Words"]
 def package(tmp_path, monkeypatch):
     """Write a taskset's module; returns the name of its data."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def package(name: str, extra: str = "", system: str | None = None, config: str = "pass") -> str:
         indented = textwrap.indent(textwrap.dedent(extra), "    ").strip()
@@ -149,7 +148,6 @@ def test_curro_train_trains_on_a_taskset_and_asks_before_it_imports_a_strangers(
     assert lines[-1]["rollouts"] == 64
     groups = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
     assert {group["key"] for group in groups} <= set(load_prompts(source).keys)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-user"))
     refused = CliRunner().invoke(TRAIN, ["train", "--resume", str(tmp_path / "run"), "--rollouts", "96"])
     assert refused.exit_code != 0
     assert "some_words" in str(refused.exception) + refused.output

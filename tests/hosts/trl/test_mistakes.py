@@ -47,6 +47,7 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"seed": -1}, "seed"),
     ({"on_groups": "print"}, "on_groups"),
     ({"train_dataset": Dataset.from_dict({"question": ["a"] * 16, "answer": ["1"] * 16})}, "'prompt'"),
+    ({"train_dataset": None}, "`train_dataset` is required"),
     ({"train_dataset": IterableDataset.from_generator(lambda: [{"prompt": "a"}])}, "train_dataset"),
     ({"train_dataset": dataset().select(range(3))}, "per_device_train_batch_size"),
     ({"curriculum": "fronteir"}, "'frontier'"),

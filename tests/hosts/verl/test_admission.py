@@ -93,6 +93,32 @@ def test_a_budget_is_divided_among_the_prompts_that_are_fetched_together(tmp_pat
     assert done.metrics["observed"] >= 4 * BATCH
 
 
+@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])
+@pytest.mark.parametrize("settings", [[], ["+curro.admission=signal", "+curro.advantage=leave-one-out"]])
+def test_the_first_rewards_decide_who_gets_the_rest_of_a_steps_budget(tmp_path, mode, settings):
+    done = run(
+        tmp_path / "out", "+curro.selection=prioritized-replay", "+curro.allocation='probe:first=2,most=7'",
+        *settings, f"trainer.v1.trainer_mode={mode}", "data.train_batch_size=2",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=2", steps=5,
+    )  # fmt: skip
+    rewards = done.engine.rewards
+    grown = {uid.split("_")[0]: rewards[uid.split("_")[0]] + rewards[uid] for uid in rewards if "_" in uid}
+    groups = {uid: rewards[uid] for uid in rewards if "_" not in uid} | grown
+    assert grown
+    for group in groups.values():
+        assert len(group) <= 7
+        assert len(group) <= 2 if len(set(group[:2])) == 1 else len(group) >= SIZE
+    updates = done.trainer.actor_rollout_wg.updates
+    trained = Counter(uid.split("_")[0] for update in updates for uid, _ in update["rollouts"])
+    assert trained == {uid: len(groups[uid]) for uid in trained}
+    assert len(trained) == 5 * 2
+    for update in updates:  # each advantage is that of the whole group
+        for uid in {uid for uid, _ in update["rollouts"]}:
+            advantages = [advantage for other, advantage in update["rollouts"] if other == uid]
+            assert sum(advantages) == pytest.approx(0, abs=1e-4)
+            assert len(advantages) == len(groups[uid])
+
+
 def test_filling_ends_when_nothing_is_admissible(tmp_path):
     nothing = ["+curro.admission.name=variance", "+curro.admission.low=0.26"]
     with pytest.raises(FillError, match=r"\(4 rejected by the gate\): widen curro\.admission, or"):

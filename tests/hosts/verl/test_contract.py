@@ -34,6 +34,7 @@ SEAMS = {
     (TRAINER, "get_llm_client"): ["self"],
     (TRAINER, "_next_train_batch"): ["self", "num_prompts"],
     (TRAINER, "_add_prompts_to_generate"): ["self", "num_prompts"],
+    (TRAINER, "_submit_batch_to_rollout"): ["self", "batch"],
     (TRAINER, "prepare_step"): ["self"],
     (TRAINER, "step"): ["self", "metrics", "timing_raw"],
     (TRAINER, "_compute_advantage"): ["self", "batch", "metrics"],
@@ -107,12 +108,17 @@ SOURCES = {
     TRAINER._save_checkpoint: ['f"global_step_{self.global_steps}"'],
     TRAINER._init_dataloader: ["requires_exact_refill = ", "self.config.data.gen_batch_size = 1"],
     TRAINER._next_train_batch: ["self._fetch_one_gen_batch() for _ in range(num_prompts // gen_batch_size)"],
+    TRAINER._fetch_one_gen_batch: ["return tu.get_tensordict(batch_dict)"],
+    TRAINER._load_checkpoint: ["self._restored_tq_prompt_count = "],
     TRAINER._build_replay_buffer: ["refill_fn=self._add_prompts_to_generate"],
     BUFFER.sample: [
         "failed_count = len(eviction_reasons[2])",
         "if not dapo_enabled and failed_count > 0 and not has_enough_samples:",
         "self.refill_fn(failed_count)",
     ],
+    # a group's further rollouts have the uid of the group up to the first underscore
+    BUFFER._clear_groups: ['if key.split("_")[0] in uids'],
+    BUFFER._materialize_batch: ['uid = key.split("_")[0]'],
     agent_loop_tq.AgentLoopWorkerTQ._run_prompt: [
         'n = prompt.pop("__rollout_n__", config.n',
         "for i in range(n):",

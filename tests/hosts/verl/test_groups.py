@@ -38,9 +38,9 @@ def finished(sessions, size=1, named=("acc",)):
     buffer = object.__new__(ReportingBuffer)
     keys = [f"{uid_of(ticket)}_{session}_0" for ticket, session in sessions]
     buffer.partitions = {"train": {key: {"response_len": 2} for key in keys}}
-    buffer.longest, buffer.largest, buffer.group_size, buffer.named = 9, 1e15, size, named
+    buffer.longest, buffer.largest, buffer.named = 9, 1e15, named
     with mock.patch("curro.hosts.verl.replay.tq.kv_batch_get", return_value=stored):
-        return buffer.finished_groups({uid_of(ticket) for ticket, _ in sessions})
+        return buffer.finished_groups({uid_of(ticket) for ticket, _ in sessions}, size)
 
 
 @given(ROLLOUTS, st.integers(1, 8), st.randoms())

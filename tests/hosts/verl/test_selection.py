@@ -16,8 +16,6 @@ from curro.hosts.verl.policy import ServedPolicy, VerlRows
 
 METHODS = {
     "uniform": ["+curro.selection=uniform"],
-    "least-visited": ["+curro.selection=least-visited"],
-    "prioritized-replay": ["+curro.selection=prioritized-replay"],
     "published": ["+curro.selection.name=prioritized-replay", "+curro.selection.variant=published"],
     "pspo": ["+curro.selection=pspo", "+curro.advantage=smoothed"],
     "sec": ["+curro.selection.name=sec", "+curro.selection.column=category"],
@@ -26,7 +24,6 @@ METHODS = {
         "+curro.selection.column=pass_rate",
         "+curro.selection.train_estimates=true",
     ],
-    "posterior": ["+curro.selection=posterior"],
     "frontier": ["+curro.selection=frontier"],
 }
 
@@ -101,6 +98,7 @@ REFUSED = {
     "+curro.fill_limit=0.5": "a number of batches from 1",
     "+curro.allocation='knapsack:least=5'": "the budget is 20 to",
     "+curro.allocation='knapsack:least=0'": "set its option `least` to 1 or more",
+    "+curro.allocation='probe:first=5'": "rollout.n is 4: lower",
     "+curro.allocation=knapsack critic.enable=True": "leave critic.enable out",
     "+curro.allocation=estimates": "choose adcl",
     "+curro.allocation=estimates +curro.selection=adcl": "rollout.n is 4: set the .* option train=4",

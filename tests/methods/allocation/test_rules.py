@@ -41,13 +41,10 @@ def test_equal_by_hand():
 
 
 def test_values_by_hand():
-    value_PN = np.empty((1, 4))
     # p = 1/2: worth 1/8; N = 2: 1 - 1/4 - 1/4 = 1/2; N = 3: 1 - 1/8 - 1/8 = 3/4
-    both_outcomes(*known(0.5), value_PN)
-    np.testing.assert_allclose(value_PN[0], [0, 0, 1 / 16, 3 / 32], atol=1e-9)
+    np.testing.assert_allclose(both_outcomes(*known(0.5), 3)[0], [0, 0, 1 / 16, 3 / 32], atol=1e-9)
     # p uniform: E[p(1-p)^2] = 1/12; N = 2 lacks E[p^3 (1-p)^2] = 1/60 and E[p (1-p)^4] = 1/30: 1/30
-    both_outcomes(np.ones(1), np.ones(1), value_PN)
-    np.testing.assert_allclose(value_PN[0, :3], [0, 0, 1 / 30], atol=1e-15)
+    np.testing.assert_allclose(both_outcomes(np.ones(1), np.ones(1), 2)[0], [0, 0, 1 / 30], atol=1e-15)
 
 
 def test_knapsack_by_hand():
@@ -64,8 +61,7 @@ def test_knapsack_by_hand():
 def test_a_hard_prompt_gets_what_one_rollout_at_a_time_would_not_give():
     """The first rollout gains nothing: a greedy choice by single rollouts would never begin."""
     chosen_P = give(Knapsack(least=0), known(0.3, 0.3), 4)
-    value_PN = np.empty((2, 5))
-    both_outcomes(*known(0.3, 0.3), value_PN)
+    value_PN = both_outcomes(*known(0.3, 0.3), 4)
     assert total(value_PN, chosen_P) == pytest.approx(best_by_trying(value_PN, 0, 4), abs=1e-12)
     assert sorted(chosen_P.tolist()) in ([0, 4], [2, 2])
     assert min(give(Knapsack(least=0), known(0.3, 0.3), 8)) > 0
@@ -84,8 +80,7 @@ def test_nothing_is_better(betas, least, spread, data):
     assert chosen_P.sum() == budget
     assert chosen_P.min() >= least
     assert chosen_P.max() <= most
-    value_PN = np.empty((len(betas), most + 1))
-    both_outcomes(a_P, b_P, value_PN)
+    value_PN = both_outcomes(a_P, b_P, most)
     assert total(value_PN, chosen_P) == pytest.approx(
         best_by_trying(value_PN, least, budget), rel=1e-10, abs=1e-14
     )

@@ -6,15 +6,9 @@ import pytest
 from curro import ConfigError, Curriculum
 from curro.core.prompts import PromptTable
 from curro.data import PromptSet
-from curro.methods.prediction.features import (
-    EntropyFeatures,
-    KnownFeatures,
-    TextFeatures,
-    features_of,
-    text_features,
-)
+from curro.methods.prediction.features import TEXT_WIDTH, Features, text_features
 
-BYTES = WORDS = (TextFeatures.width - 2) // 2
+BYTES = WORDS = (TEXT_WIDTH - 2) // 2
 
 
 class Hesitating:
@@ -29,9 +23,9 @@ class Hesitating:
 
 
 def test_entropies_are_asked_for_once_and_kept_in_the_table():
-    features, table = EntropyFeatures(), PromptTable(4)
+    features, table = Features("entropy"), PromptTable(4)
     policy = Hesitating([[0.5, 1], [0, 2], [3, 0.25], [1, 1]])
-    assert features.bind(table)
+    features.bind(table)
     features.attach(policy)
     assert features.of(np.array([2, 0, 2])).tolist() == [[3, 0.25], [0.5, 1], [3, 0.25]]
     policy.states += 1  # the policy moves, and what is known of a prompt stays
@@ -42,36 +36,37 @@ def test_entropies_are_asked_for_once_and_kept_in_the_table():
 
 
 def test_joined_features_stand_side_by_side():
-    features = features_of("text+entropy")
+    features = Features("text+entropy")
     rows = [{"prompt": "1 + 1"}, {"prompt": "ab"}]
-    assert features.bind(PromptTable(2, rows=rows))
+    features.bind(PromptTable(2, rows=rows))
     features.attach(Hesitating([[0, 1], [4, 1]]))
     found = features.of(np.array([1, 0]))
-    assert found.shape == (2, TextFeatures.width + 2)
-    np.testing.assert_array_equal(found[:, : TextFeatures.width], text_features(["ab", "1 + 1"]))
+    assert found.shape == (2, TEXT_WIDTH + 2)
+    np.testing.assert_array_equal(found[:, :TEXT_WIDTH], text_features(["ab", "1 + 1"]))
     assert found[:, -2:].tolist() == [[4, 1], [0, 1]]
-    assert features.width == TextFeatures.width + 2
-    assert (features.needs_policy, features.knows) == (True, False)
+    assert features.width == TEXT_WIDTH + 2
+    assert features.needs_policy
 
 
 def test_without_texts_the_other_joined_features_are_left():
-    features = features_of("text+entropy")
-    assert features.bind(PromptTable(1))
+    features = Features("text+entropy")
+    features.bind(PromptTable(1))
     assert features.width == 2
-    assert not features_of("text").bind(PromptTable(1))
 
 
 def test_texts_are_the_rows_prompts():
-    features = TextFeatures()
+    features = Features("text")
     rows = [{"prompt": "1 + 1"}, {"prompt": [{"role": "user", "content": "2 + 2"}]}]
-    assert features.bind(PromptTable(2, rows=rows))
+    features.bind(PromptTable(2, rows=rows))
     found, expected = features.of(np.array([1, 0])), text_features(["2 + 2", "1 + 1"])
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("rows", [None, [{"question": "?"}]])
 def test_without_texts_there_is_nothing_to_tell(rows):
-    assert not TextFeatures().bind(PromptTable(1, rows=rows))
+    features = Features("text")
+    features.bind(PromptTable(1, rows=rows))
+    assert features.width == 0
 
 
 def counts(texts):
@@ -103,7 +98,7 @@ def test_a_text_has_the_same_features_whatever_stands_beside_it():
         np.testing.assert_array_equal(text_features([text])[0], row)
     np.testing.assert_array_equal(together[0], together[5])
     assert not together[1].any()
-    assert text_features([]).shape == (0, TextFeatures.width)
+    assert text_features([]).shape == (0, TEXT_WIDTH)
 
 
 def test_words_spread_over_their_features():
@@ -125,8 +120,8 @@ def test_of_long_texts_the_two_ends_are_read():
 def test_a_text_in_parts_has_the_features_of_the_text():
     parts = [{"type": "image", "image": "x.png"}, {"type": "text", "text": "2 + 2"}]
     rows = [{"prompt": [{"role": "user", "content": content}]} for content in ("2 + 2", parts)]
-    features = TextFeatures()
-    assert features.bind(PromptTable(2, rows=rows))
+    features = Features("text")
+    features.bind(PromptTable(2, rows=rows))
     whole, in_parts = features.of(np.arange(2))
     np.testing.assert_equal(in_parts, whole)
 
@@ -140,19 +135,14 @@ def prompts_of(known, texts=None):
     )
 
 
-def known_features(known, others=()):
-    features = KnownFeatures("known", others)
-    features.bind(PromptTable(len(known), rows=prompts_of(known).rows))
-    return features
-
-
 def test_the_logit_is_the_last_feature():
-    features = known_features([0.5, 0.8, None, 0.0], [TextFeatures()])
+    features = Features("text", "known")
+    features.bind(PromptTable(4, rows=prompts_of([0.5, 0.8, None, 0.0]).rows))
     found = features.of(np.array([1, 2, 3, 1]))
     least = np.log(0.02 / 0.98)
     np.testing.assert_allclose(found[:, -1], [np.log(4), (np.log(4) + least) / 3, least, np.log(4)])
     np.testing.assert_array_equal(found[0, :-1], found[2, :-1])  # of one text
-    assert features.means.tolist() == [0] * TextFeatures.width + [1]
+    assert features.means.tolist() == [0] * TEXT_WIDTH + [1]
 
 
 @pytest.mark.parametrize("spec", ["frontier:exponent=none", "posterior:target=none,thompson=false"])

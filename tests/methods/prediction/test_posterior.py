@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
-from curro.methods.prediction.posterior import HALF_LIVES, WIDE, move_prior
+from curro.methods.prediction.posterior import HALF_LIVES, WIDE
 from curro.methods.selection.predicted import Predicted
 from curro.methods.selection.prioritized_replay import FadedReplay
 
@@ -185,10 +185,11 @@ def test_other_rewards_are_fractions_of_a_success():
 
 
 def test_after_its_window_the_prior_forgets():
-    """The eleventh visit has a weight of a tenth where the window is ten visits: 0 + (1 - 0) / 10."""
-    columns = (np.array([value]) for value in (0.0, 2.0, 1.0, 0.0))
-    visits, centre, square, within = move_prior((10.0, 0.0, 0.0, 0.0), 2.0, 10.0, *columns)
-    assert (visits, centre, square, within) == pytest.approx((11, 0.1, 0.1, 0))
+    """A visit more than the window of 512 holds counts as one in 512: 0 + (1 - 0) / 512."""
+    _, posterior = curriculum_of(1)
+    posterior.prior_visits, posterior.prior_mean, posterior.prior_square = 512.0, 0.0, 0.0
+    posterior._learn_prior(*(np.array([value]) for value in (0.0, 2.0, 1.0, 0.0)))
+    assert (posterior.prior_visits, posterior.prior_mean, posterior.prior_square) == (513, 1 / 512, 1 / 512)
 
 
 def test_a_draw_is_scaled_by_how_much_of_its_range_the_rewards_vary():

@@ -110,7 +110,7 @@ def test_the_heap_is_fed_the_bonus_at_exactly_one_half():
     curriculum = Curriculum(PLAIN + ",bonus=0.05", 2)
     play(curriculum, 0, 2, [4, 5])
     # 4/8 * 4/8 + 0.05 = 0.3 comes before 5/8 * 3/8 + 0.05 = 0.284...; without its bonus it would be 0.25
-    fed = curriculum.selection.heap.priorities(np.arange(2))
+    fed = curriculum.selection.heap.state_dict()["priorities"]
     np.testing.assert_allclose(fed, [0.3, 15 / 64 + 0.05], rtol=1e-12)
     np.testing.assert_array_equal(priorities(curriculum), fed)
     assert curriculum.select(1, step=1).prompts.tolist() == [0]

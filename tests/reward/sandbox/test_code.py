@@ -119,6 +119,9 @@ def test_many_at_once_while_the_event_loop_goes_on(code, monkeypatch):
         ("So: ```python\na()\n```", "a()"),
         ("[PYTHON]\na()\n[/PYTHON]", "a()"),
         ("a()<|im_end|>", "a()"),
+        ("```python\na()```", "a()"),
+        ("\ufeff```python\na()\n```", "a()"),
+        ("<answer>\na()\n</answer>", "a()"),
     ],
 )
 def test_the_program_of_a_completion(text, program):
@@ -149,6 +152,8 @@ def test_characters_that_end_lines_elsewhere_are_part_of_a_program(character):
         ({"tests": "from solution import f\ndef test_it():\n    assert f(1) == 2"},
          Tests(asserts=("test_it()",),
                setup="\nfrom solution import f\n\ndef test_it():\n    assert f(1) == 2")),
+        ({"tests": ["assert f(x)"], "test_imports": ["import re"], "test_setup_code": "x = 1"},
+         Tests(asserts=("assert f(x)",), setup="import re\nx = 1")),
         ({"tests": ["x = 1", "assert f(x) == 2"]}, Tests(asserts=("x = 1\nassert f(x) == 2",))),
     ],
 )  # fmt: skip
@@ -163,6 +168,8 @@ def test_shapes_of_tests(row, tests):
               "def check(candidate):\n    assert candidate(1) == 2",
                "def test_it(fixture):\n    assert fixture",
               [{"input": "1", "output": "2", "testtype": "functional"}], [{"input": "1", "output": " "}],
+              {"fn_name": "f", "inputs": [[1]], "outputs": [None]}, ">>> f(1)\n2",
+              "import unittest\nclass T(unittest.TestCase):\n    x = 1",
               {"unittest": "class TestCases(unittest.TestCase): pass"}]
 )  # fmt: skip
 def test_tests_that_cannot_be_read(tests):

@@ -123,26 +123,6 @@ def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):
     assert comparison_table(runs)[1].to_level is None
 
 
-def test_pass_at_k_stands_beside_pass_at_1(tmp_path):
-    runs = {}
-    for name, ends in {"uniform": [0.6, 0.8], "sharp": [0.4, 0.5]}.items():
-        runs[name] = []
-        for seed, end in enumerate(ends):
-            run = evaluated(tmp_path / f"{name}{seed}", [0.1, 0.3])
-            run.append_metrics(
-                {"step": 2, "rollouts": 200, "seconds": 4.0, "eval/pass@1": 0.5, "eval/pass@4": end}
-            )
-            runs[name].append(run)
-    uniform, sharp = comparison_table(runs)
-    assert (uniform.k, uniform.final_at_k) == (4, pytest.approx(0.7))
-    assert sharp.final_at_k == pytest.approx(0.45)
-    console = Console(file=io.StringIO(), record=True, width=140)
-    console.print(render_comparison([uniform, sharp]))
-    assert "pass@4 0.450" in console.export_text()
-    runs["plain"] = [evaluated(tmp_path / "plain", [0.1, 0.2, 0.5])]
-    assert {row.k for row in comparison_table(runs)} == {1}
-
-
 def test_seeds_are_averaged_on_what_all_cover(tmp_path):
     runs = {
         "uniform": [

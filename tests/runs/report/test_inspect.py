@@ -1,10 +1,9 @@
-"""`inspect_run`: what it prints, what it exports, and that keys are no markup."""
+"""`inspect_run`: what it prints, and that keys are no markup."""
 
 import io
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -17,9 +16,9 @@ from curro.runs.report import inspect_run, write_report
 from curro.runs.writer import RunWriter
 
 
-def printed(run, n=5, out=None, width=120):
+def printed(run, n=5, width=120):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    inspect_run(run, n, console, out)
+    inspect_run(run, n, console)
     return console.file.getvalue()
 
 
@@ -39,21 +38,7 @@ def test_keys_are_no_markup_and_move_no_cursor(simulated_run, tmp_path):
     assert "\u202e" not in text
 
 
-@pytest.mark.parametrize(("name", "read"), [("t.csv", pd.read_csv), ("t.parquet", pd.read_parquet)])
-def test_it_exports_the_whole_table(runs, tmp_path, name, read):
-    text = printed(runs["default"][0], out=tmp_path / name)
-    assert text.startswith("600 prompts written to")
-    frame = read(tmp_path / name)
-    assert len(frame) == 600
-    assert frame["key"][3] == "train-0003"
-    assert frame["visits"].sum() == 120 * 16
-
-
 def test_wrong_input_is_said(runs, tmp_path):
-    with pytest.raises(ConfigError, match=r"t\.txt is neither \.csv nor \.parquet"):
-        printed(runs["default"][0], out=tmp_path / "t.txt")
-    with pytest.raises(ConfigError, match="there is no folder"):
-        printed(runs["default"][0], out=tmp_path / "no" / "t.csv")
     with pytest.raises(ConfigError, match="at least 1, not 0"):
         printed(runs["default"][0], n=0)
     with pytest.raises(RunError, match="no prompt table yet"):
@@ -91,13 +76,12 @@ def test_prompts_are_shown_by_their_texts_and_rows(written):
     assert table.key(0) not in text
 
 
-def test_the_report_and_the_csv_have_texts_and_keys(written, tmp_path):
+def test_the_report_and_the_table_have_texts_and_keys(written):
     run, table = written
     page = write_report(run).read_text()
     assert "<bdi>What is 3 + 4?</bdi>" in page
     assert table.key(0) in page
-    printed(run, out=tmp_path / "t.csv")
-    frame = pd.read_csv(tmp_path / "t.csv")
+    frame = run.table().to_pandas()
     assert frame["text"][0] == "What is 3 + 4?"
     assert frame["text"][1] == "How many legs?" + "!" * 65 + "…"
     assert frame["key"][0] == table.key(0)

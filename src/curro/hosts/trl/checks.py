@@ -58,6 +58,11 @@ def build_curriculum(
 
 def check_kinds(args: GRPOConfig, train_dataset: Any, *, keep: Any, fill: Any, on_groups: Any) -> None:
     """Refuse arguments of a wrong kind before TRL begins to build a trainer from them."""
+    if train_dataset is None:
+        raise ConfigError(
+            "`train_dataset` is required: it may be left out only where one `environment_factory` makes the "
+            "prompts and `max_steps` says for how long"
+        )
     kinds = (
         ("keep", isinstance(keep, KeepRollouts), "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
         ("fill", isinstance(fill, FillSettings), "a FillSettings of curro.hosts.trl, as FillSettings(10)"),

@@ -109,6 +109,10 @@ class CurriculumOwner:
         )
         return verdict
 
+    def more(self, feedback: Feedback, rollouts: int) -> np.ndarray:
+        """`Curriculum.more`."""
+        return self.curriculum.more(**feedback.arguments(), rollouts=rollouts)
+
     def drop(self, tickets: Sequence[int]) -> None:
         """`Curriculum.drop`."""
         self.writer.dropped(tickets)

@@ -20,6 +20,7 @@ import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from curro.core.errors import RewardError
 from curro.core.groups import Feedback, sum_of_parts
@@ -132,9 +133,13 @@ def ticket_of(uid: str) -> int:
 
 
 def parts_of(key: str) -> tuple[str, int, int]:
-    """The uid, the session and the number of the output, from the key of a trajectory."""
-    uid, session, output = key.rsplit("_", 2)
-    return uid, int(session), int(output)
+    """The uid, the session and the number of the output, from the key of a trajectory.
+
+    Further rollouts of a group have another number in their keys, of sessions before theirs
+    (`ReportingBuffer._look`).
+    """
+    uid, *sessions, output = key.split("_")
+    return uid, sum(map(int, sessions)), int(output)
 
 
 ADVANTAGE, WEIGHT = "curro_advantage", "curro_weight"
@@ -145,6 +150,9 @@ UNCREDITED = "curro_uncredited"
 
 SETTLED = "curro_settled"
 """Tag of a group whose ticket is settled; a resumed run must not report it again."""
+
+LOOKED = "curro_looked"
+"""Tag of a group by whose first rewards the rest of a budget was divided."""
 
 PROMPT = "curro_prompt"
 """Tag of a group that was observed: its prompt, which cannot be read from the tickets in flight any more."""
@@ -165,7 +173,11 @@ class ReportingBuffer(Host):
         longest: the length in tokens at which a response is cut.
         decode: makes the text of a response's tokens; None where no rollouts are kept.
         has_advantage: whether the curriculum credits what is trained on.
-        settled: the uids of groups in the queue whose tickets are settled.
+        first: how many rollouts a group has when an allocation looks at it; 0 where none does.
+        generate: asks for so many further rollouts of each group, a dict from the uid under which they are
+            asked for.
+        unspent: rollouts that the groups looked at in this step have left.
+        looked, settled: the uids of groups in the queue that were looked at, and whose tickets are settled.
         auxiliary_samples: what the policy is trained on besides the rollouts in this step.
     """
 
@@ -177,7 +189,11 @@ class ReportingBuffer(Host):
     longest: int
     decode: Callable[[Any], str] | None = None
     has_advantage: bool
+    first: int
+    generate: Callable[[Mapping[str, int]], None]
+    unspent: int = 0
     known_numbers: KnownNumbers
+    looked: set[str]
     settled: set[str]
     auxiliary_samples: list[AuxiliarySamples]
     finished_keys: dict[str, set[str]]
@@ -189,7 +205,7 @@ class ReportingBuffer(Host):
         """A buffer with the settings of one that verl has built."""
         names = list(inspect.signature(type(plain).__init__).parameters)[1:]
         buffer = cls(**{name: getattr(plain, name) for name in names})
-        buffer.settled, buffer.auxiliary_samples = set(), []
+        buffer.looked, buffer.settled, buffer.auxiliary_samples = set(), set(), []
         buffer.known_numbers = KnownNumbers()
         return buffer
 
@@ -203,12 +219,63 @@ class ReportingBuffer(Host):
         group without a difference it would ask for two, and in the mode "sync" for none in place of one too
         old.
         """
+        if partition_id == "train" and self.first:
+            self._look()
         stale, flat, failed, counts = super()._terminal_eviction_reasons(global_steps, partition_id)
         self.rejected: set[str] = set()
         if partition_id == "train":
             # verl clears what it throws away right after this call: it is the last chance to read the rewards
             self._report(stale, flat, failed)
         return stale, flat, failed | self.rejected, counts
+
+    def _look(self) -> None:
+        """Ask for further rollouts of groups by their first rewards; a group is running until it has them.
+
+        In the mode "sync" all groups of a batch are looked at together. The other modes never stop
+        generating, so a poll looks at the groups that have finished, and what those leave of the budget is
+        there for groups that are looked at later in the step.
+
+        The further rollouts of a group are asked for under `<uid>_<first>`. verl reads a group's uid from a
+        key up to the first underscore, so the rollouts are the group's in all that verl does by keys; for
+        what it does by the field `uid`, that is set when they have ended.
+        """
+        pending, running = self.pending_keys["train"], self.running_keys["train"]
+        finished, failed = self.finished_keys["train"], self.failure_keys["train"]
+        further = {uid for uid in self.prompt_global_steps["train"] if "_" in uid}
+        self._join(further & (finished | failed))
+        growing = {uid.split("_")[0] for uid in further & (pending | running)}
+        for uids in (pending, running, finished, failed):
+            uids -= further
+        first_running = pending | running
+        new = finished - growing - self.looked - self.settled
+        if self.trainer_mode == "sync" and first_running:
+            growing |= new
+        elif new:
+            growing |= self._divide(new)
+        finished -= growing
+        running |= growing
+
+    def _divide(self, uids: set[str]) -> set[str]:
+        """Divide what is left of the budget among groups; returns the uids of those that get some of it."""
+        groups = self.finished_groups(uids, self.first)
+        self.looked = (self.looked & self.prompt_global_steps["train"].keys()) | uids
+        tq.kv_batch_put(keys=sorted(uids), partition_id="train", tags=[{LOOKED: True}] * len(uids))
+        self.unspent += len(groups.uids) * (self.group_size - self.first)
+        further = self.owner.more(groups.feedback, self.unspent).tolist()
+        self.unspent -= sum(further)
+        chosen = {uid: number for uid, number in zip(groups.uids, further, strict=True) if number}
+        if chosen:
+            self.generate({f"{uid}_{self.first}": number for uid, number in chosen.items()})
+        return set(chosen)
+
+    def _join(self, ended: set[str]) -> None:
+        """Make further rollouts that have ended, some perhaps in failure, a part of their group."""
+        keys = [key for key in self.partitions["train"] if key.rsplit("_", 2)[0] in ended]
+        if keys:
+            fields = list_of_dict_to_tensordict([{"uid": parts_of(key)[0]} for key in keys])
+            tq.kv_batch_put(keys=keys, partition_id="train", fields=fields)
+        if ended:
+            tq.kv_clear(keys=sorted(ended), partition_id="train")
 
     def _evict_terminal_groups(
         self, global_steps: int, partition_id: str, reasons: tuple[set[str], set[str], set[str], Counter]
@@ -227,7 +294,7 @@ class ReportingBuffer(Host):
         terminal = self.finished_keys["train"] | self.failure_keys["train"]
         self.settled &= terminal  # uids that have left the queue are forgotten
         ended = terminal - self.settled
-        groups = self.finished_groups(ended - stale - failed)
+        groups = self.finished_groups(ended - stale - failed, self.group_size)
         tags: dict[str, dict[str, Any]] = {uid: {SETTLED: True} for uid in sorted(ended)}
         # in the order of the tickets: a set's order differs between runs, and the draws must not
         lost = sorted(map(ticket_of, ended.difference(groups.uids)))
@@ -286,8 +353,8 @@ class ReportingBuffer(Host):
         fields = TensorDict({"rm_scores": nested}, batch_size=len(scores))
         tq.kv_batch_put(keys=list(means), partition_id="train", fields=fields)
 
-    def finished_groups(self, uids: set[str]) -> FinishedGroups:
-        """Read the groups in which any session generated something.
+    def finished_groups(self, uids: set[str], size: int) -> FinishedGroups:
+        """Read the groups in which any session generated something, with `size` columns or more.
 
         A session's last output has its reward. Only the numbers in `named` are read from `reward_extra_info`,
         because a model may have written it.
@@ -305,7 +372,7 @@ class ReportingBuffer(Host):
                     last[uid, session] = output, key
         names = sorted({uid for uid, _ in last}, key=ticket_of)
         row_of = {name: row for row, name in enumerate(names)}
-        width = max([self.group_size, *(session + 1 for _, session in last)])
+        width = max([size, *(session + 1 for _, session in last)])
         rewards_PG = np.full((len(names), width), np.nan)
         parts = {name: np.full_like(rewards_PG, np.nan) for name in self.named}
         completions: list[list[Completion | None]] = [[None] * width for _ in names]
@@ -366,6 +433,7 @@ class ReportingBuffer(Host):
     def resume(self, groups: Iterable[tuple[str, dict[str, Any]]]) -> list[int]:
         """The tickets that are still in flight, of the groups (uid, tag) in a checkpoint of the queue."""
         tags = dict(groups)
+        self.looked = {uid for uid, tag in tags.items() if tag.get(LOOKED, False)}
         self.settled = {uid for uid, tag in tags.items() if tag.get(SETTLED, False)}
         return [ticket_of(uid) for uid in tags if uid not in self.settled]
 

@@ -41,7 +41,8 @@ class VerlSettings:
 
     The names of `Curriculum`'s arguments describe the curriculum, or `curriculum`, the text of
     `--curriculum`, stands for some of them. An allocation's budget is the number of prompts that are fetched
-    together times `actor_rollout_ref.rollout.n`; a signal is a number of verl's `reward_extra_info`.
+    or looked at together times `actor_rollout_ref.rollout.n`; a signal is a number of verl's
+    `reward_extra_info`.
 
     Args:
         section: a mapping, or what OmegaConf has for one; None where there is no such section.
@@ -111,7 +112,8 @@ class VerlSettings:
             )
         if self.admission is not None:
             refuse(self.admission.needs_top_up, "top-up", "verl")
-        if self.allocation is not None and not self.divides_budget and self.selection.leaves_out != "groups":
+        gives_less = self.allocation is not None and not self.has_ragged_groups
+        if gives_less and self.selection.leaves_out != "groups":
             raise ConfigError(
                 f"{KEY}.allocation gives fewer rollouts to prompts that only estimate a difficulty, and this "
                 "selection has none: leave the allocation out, or choose adcl"
@@ -119,8 +121,13 @@ class VerlSettings:
 
     @property
     def divides_budget(self) -> bool:
-        """Whether an allocation divides a budget, so that groups have different sizes."""
+        """Whether an allocation divides a budget before the prompts are rolled out."""
         return self.allocation is not None and self.allocation.needs_budget
+
+    @property
+    def has_ragged_groups(self) -> bool:
+        """Whether groups that are trained on have different sizes."""
+        return self.divides_budget or (self.allocation is not None and self.allocation.looks_first)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -183,9 +190,15 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
         ),
     ]
     size, rule = config.actor_rollout_ref.rollout.n, settings.allocation
-    if rule is not None and rule.needs_budget:
-        rule.check(data.train_batch_size, data.train_batch_size * size)
+    if rule is not None and settings.has_ragged_groups:
+        if settings.divides_budget:
+            rule.check(data.train_batch_size, data.train_batch_size * size)
         conflicts += [
+            (
+                rule.first > size,
+                f"{KEY}.allocation gives each prompt {rule.first} rollouts at first, and "
+                f"actor_rollout_ref.rollout.n is {size}: lower the allocation's option `first`, or raise n",
+            ),
             (
                 getattr(rule, "least", 1) < 1,
                 f"verl waits for a group of each prompt, and {KEY}.allocation may give a prompt no rollouts: "

@@ -8,11 +8,12 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import transfer_queue as tq
 from omegaconf import open_dict
 from torch.utils.data import Sampler
@@ -161,6 +162,9 @@ class CurriculumTrainer(Host):
         buffer.group_size = self.config.actor_rollout_ref.rollout.n
         buffer.has_advantage = self.settings.advantage is not None
         buffer.longest = self.config.data.max_response_length
+        rule = self.settings.allocation
+        buffer.first = rule.first if rule is not None and rule.looks_first else 0
+        buffer.generate = self._generate_further
         return buffer
 
     def _init_dataloader(self) -> None:
@@ -229,12 +233,23 @@ class CurriculumTrainer(Host):
             tu.assign_non_tensor_stack(batch, ROLLOUTS, draw.rollouts.tolist())
         return batch
 
+    def _generate_further(self, rollouts: Mapping[str, int]) -> None:
+        """Ask for so many more rollouts of each group, by the uid under which they are asked for."""
+        in_flight = self.fill.fill.in_flight
+        rows = [self.train_dataset[in_flight[ticket_of(uid.split("_")[0])].prompt] for uid in rollouts]
+        columns = self.train_dataloader.collate_fn(rows)
+        batch = tu.get_tensordict(columns | {"uid": np.array(list(rollouts), dtype=object)})
+        tu.assign_non_tensor_data(batch, "global_steps", self.global_steps)
+        tu.assign_non_tensor_stack(batch, ROLLOUTS, list(rollouts.values()))
+        self._submit_batch_to_rollout(batch)
+
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
         self.fill.check()
         return super()._add_prompts_to_generate(num_prompts)
 
     def prepare_step(self) -> dict:
         waiting = map(ticket_of, self._queued_groups())
+        self.replay_buffer.unspent = 0
         self.fill.begin(self.config.data.train_batch_size, self._finished_steps, waiting)
         return super().prepare_step()
 
@@ -283,7 +298,7 @@ class CurriculumTrainer(Host):
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         """verl pads to whole mini-batches of `rollout.n` rollouts a prompt, which could be as much again."""
-        if not self.settings.divides_budget:
+        if not self.settings.has_ragged_groups:
             return super()._get_required_batch_multiple(dp_size)
         return dp_size * self._mini_batches * self._divisor(dp_size)
 
@@ -305,7 +320,7 @@ class CurriculumTrainer(Host):
         auxiliary_samples, self.replay_buffer.auxiliary_samples = self.replay_buffer.auxiliary_samples, []
         per_step = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
         rollouts: float = per_step
-        if self.settings.divides_budget:
+        if self.settings.has_ragged_groups:
             real = sum(not tag.get("is_padding", False) for tag in batch.tags)
             rollouts = real / self._mini_batches
         else:
@@ -316,7 +331,7 @@ class CurriculumTrainer(Host):
                 batch, auxiliary_samples, ranks=ranks, mini_batches=self._mini_batches,
                 divisor=self._divisor(ranks), end=self.tokenizer.eos_token_id,
             )  # fmt: skip
-        if auxiliary_samples or self.settings.divides_budget:
+        if auxiliary_samples or self.settings.has_ragged_groups:
             self._resized = len(batch) // self._mini_batches, rollouts
         return batch
 
@@ -350,6 +365,7 @@ class CurriculumTrainer(Host):
         if trainer.resume_mode == "resume_path":
             folder = trainer.resume_from_path
         groups = self._queued_groups()
+        self._restored_tq_prompt_count = len(groups)  # verl counts a group's further rollouts as another
         kept = self.replay_buffer.resume(groups.items())
         ledger = self.owner.load(Path(folder).absolute() / FILE, kept=kept, step=self.global_steps)
         if lost := ledger.pop("lost"):
@@ -363,7 +379,7 @@ class CurriculumTrainer(Host):
     def _queued_groups(self) -> dict[str, dict[str, Any]]:
         """The tags of the groups in verl's queue, by their uids."""
         queue = (tq.kv_list("train") or {}).get("train", {})
-        return {uid: tag for uid, tag in queue.items() if tag.get("is_prompt", False)}
+        return {uid: tag for uid, tag in queue.items() if tag.get("is_prompt", False) and "_" not in uid}
 
 
 @register_trainer("curro_sync")

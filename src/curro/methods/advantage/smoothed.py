@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from curro.core.bases import Advantage
-from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
-from curro.core.prompts import PromptTable, flat_variance
+from curro.core.prompts import PromptTable
 
 VARIANCES = ("corrected", "linear", None)
 DEVIATIONS = ("previous", "current")
-NONE, LINEAR, CORRECTED = 0, 1, 2
-KINDS = {None: NONE, "linear": LINEAR, "corrected": CORRECTED}
 _LEAST = 0.01
 """The share of S_t from which S_{t-1} counts as a deviation: advantages are at most ten times as large."""
 
@@ -78,60 +75,31 @@ class Smoothed(Advantage):
         super().bind(table)
         self.mean_N = table.add("ers_mean", np.float64, np.nan)
         self.size_N = table.add("ers_size", np.float64, 0)
-        self.variance_N = self.mean_N
         if self.variance is not None:
             self.variance_N = table.add("ers_variance", np.float64, np.nan)
 
     def __call__(self, groups: Groups) -> np.ndarray:
+        rows = np.flatnonzero(groups.count)
+        prompts, mean, variance = groups.prompts[rows], groups.mean[rows], groups.variance[rows]
+        visits, size = self.table["visits"][prompts] + 1, groups.count[rows].astype(np.float64)
+        is_first = visits == 1
+        weight = 1 / visits if self.alpha == "1/n" else np.full(len(rows), float(self.alpha))
+        size_before = np.where(is_first, size, self.size_N[prompts])
+        average = np.where(size_before == size, size, weight * size + (1 - weight) * size_before)
+        weight = np.where(size_before == size, weight, weight * size / average)
+        mean_before = np.where(is_first, mean, self.mean_N[prompts])
+        centre = (1 - weight) * mean_before + weight * mean
+        self.size_N[prompts], self.mean_N[prompts] = average, centre
+        scale = np.ones(len(rows))
+        if self.variance is not None:
+            previous = np.where(is_first, variance, self.variance_N[prompts])
+            current = (1 - weight) * previous + weight * variance
+            if self.variance == "corrected":
+                current += weight * (1 - weight) * ((mean - mean_before) * (mean - mean_before))
+            self.variance_N[prompts] = current
+            is_current = (self.deviation == "current") | (previous < _LEAST * current)
+            chosen = np.where(is_current, current, previous)
+            scale = np.where(self.table.is_flat(chosen), 1.0, np.sqrt(chosen) + self.epsilon)
         advantages_PG = np.zeros(groups.rewards.shape)
-        smooth(
-            groups.prompts, self.table["visits"][groups.prompts] + 1, groups.count,
-            groups.mean, groups.variance, groups.rewards, groups.scored,
-            0.0 if self.alpha == "1/n" else float(self.alpha), KINDS[self.variance],
-            self.deviation == "current", float(self.epsilon), _LEAST,
-            flat_variance(0.0, self.table.reward_range),
-            self.mean_N, self.variance_N, self.size_N, advantages_PG,
-        )  # fmt: skip
-        return advantages_PG
-
-
-@kernel
-def smooth(  # type: ignore[no-untyped-def]
-    prompts, visits, count, mean, variance, rewards, scored, alpha, kind, uses_current, epsilon, least, flat,
-    means, variances, sizes, advantages,
-):  # fmt: skip
-    """Take groups into the statistics of their prompts, and credit their rollouts by (6).
-
-    `visits` counts from 1 at a prompt's first group; groups without a scored reward are passed over. An
-    `alpha` of 0 is 1 / visits. `kind` is one of the three above; `uses_current` puts S_t in place of S_{t-1}.
-    `means`, `variances` and `sizes` are columns of the prompt table; `advantages` are 0 at first.
-    """
-    for p in range(prompts.size):
-        if not count[p]:
-            continue
-        prompt, first, size = prompts[p], visits[p] == 1, np.float64(count[p])
-        a = alpha if alpha > 0 else 1 / visits[p]
-        size_before = size if first else sizes[prompt]
-        if size_before == size:
-            sizes[prompt] = size
-        else:
-            average = a * size + (1 - a) * size_before
-            sizes[prompt] = average
-            a = a * size / average
-        before = mean[p] if first else means[prompt]
-        centre = (1 - a) * before + a * mean[p]
-        means[prompt] = centre
-        scale = 1.0
-        if kind != NONE:
-            previous = variance[p] if first else variances[prompt]
-            current = (1 - a) * previous + a * variance[p]
-            if kind == CORRECTED:
-                current += a * (1 - a) * ((mean[p] - before) * (mean[p] - before))
-            variances[prompt] = current
-            chosen = current if uses_current else previous
-            if chosen < least * current:
-                chosen = current
-            scale = 1.0 if chosen <= flat else np.sqrt(chosen) + epsilon
-        for g in range(rewards.shape[1]):
-            if scored[p, g]:
-                advantages[p, g] = (rewards[p, g] - centre) / scale
+        advantages_PG[rows] = (groups.rewards[rows] - centre[:, None]) / scale[:, None]
+        return np.where(groups.scored, advantages_PG, 0.0)

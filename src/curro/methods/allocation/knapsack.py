@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from curro.core.bases import Allocation, Selection
-from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
@@ -63,9 +63,7 @@ class Knapsack(Allocation):
     def divide(self, successes: np.ndarray, failures: np.ndarray, budget: int) -> np.ndarray:
         """The division (P,) that is best where success rates have these Beta distributions, (P,) each."""
         highest = min(self.most, budget - self.least * (len(successes) - 1))
-        value_PN = np.empty((len(successes), highest + 1))
-        both_outcomes(successes, failures, value_PN)
-        return solve(value_PN, self.least, budget)
+        return solve(both_outcomes(successes, failures, highest), self.least, budget)
 
     def observe(self, outcome: Groups) -> None:
         if self.own is not None:
@@ -79,41 +77,38 @@ class Knapsack(Allocation):
             self.own.load_state_dict(state)
 
 
-@kernel
-def both_outcomes(a_P, b_P, value_PN):  # type: ignore[no-untyped-def]
-    """E[(1 - p^N - (1-p)^N) p (1-p)^2] under Beta(a, b) for N = 0, 1, ...; 0 for N = 0."""
-    for i in range(a_P.size):
-        a, b = a_P[i], b_P[i]
-        total = a + b
-        worth = a * b * (b + 1) / (total * (total + 1) * (total + 2))
-        all_right, all_wrong = worth, worth
-        value_PN[i, 0] = 0.0
-        for n in range(1, value_PN.shape[1]):
-            # E[p^(n+1) (1-p)^2] and E[p (1-p)^(n+2)] from those of n - 1
-            scale = 1.0 / (total + n + 2)
-            all_right *= (a + n) * scale
-            all_wrong *= (b + n + 1) * scale
-            value_PN[i, n] = worth - all_right - all_wrong
+def both_outcomes(a_P: np.ndarray, b_P: np.ndarray, most: int) -> np.ndarray:
+    """E[(1 - p^N - (1-p)^N) p (1-p)^2] under Beta(a, b) for N = 0 to `most`, float64 (P, most + 1)."""
+    total_P = a_P + b_P
+    worth_P = a_P * b_P * (b_P + 1) / (total_P * (total_P + 1) * (total_P + 2))
+    value_PN = np.zeros((len(a_P), most + 1))
+    all_right_P, all_wrong_P = worth_P, worth_P
+    for n in range(1, most + 1):
+        # E[p^(n+1) (1-p)^2] and E[p (1-p)^(n+2)] from those of n - 1
+        scale_P = 1.0 / (total_P + n + 2)
+        all_right_P = all_right_P * ((a_P + n) * scale_P)
+        all_wrong_P = all_wrong_P * ((b_P + n + 1) * scale_P)
+        value_PN[:, n] = worth_P - all_right_P - all_wrong_P
+    return value_PN
 
 
-@kernel
-def solve(value_PN, least, budget):  # type: ignore[no-untyped-def]
+def solve(value_PN: np.ndarray, least: int, budget: int) -> np.ndarray:
     """The N (P,) from `least` that sum to `budget` and have the highest total value, int64.
 
     Dynamic programming, because values are not concave: a first rollout alone has no gradient. Row i of
     `chosen` has the N of prompt i in the best division of every smaller budget among the prompts up to i.
     """
     count, most = value_PN.shape[0], value_PN.shape[1] - 1
-    chosen = np.zeros((count, budget + 1), np.int32)
-    best = np.full(budget + 1, -np.inf)
-    best[0] = 0.0
+    chosen = np.zeros((count, budget + 1), np.int64)
+    best_S = np.full(budget + 1, -np.inf)
+    best_S[0] = 0.0
     for i in range(count):
-        before, best = best, np.full(budget + 1, -np.inf)
-        for spent in range(least * (i + 1), min(budget, most * (i + 1)) + 1):
-            for n in range(least, min(most, spent) + 1):
-                total = before[spent - n] + value_PN[i, n]
-                if total > best[spent]:
-                    best[spent], chosen[i, spent] = total, n
+        padded = np.concatenate([np.full(most, -np.inf), best_S])
+        # of each sum, the best totals without the N rollouts of prompt i, for N from 0 to `most`
+        before_SN = sliding_window_view(padded, most + 1)[:, ::-1]
+        total_SN = before_SN[:, least:] + value_PN[i, least:]
+        chosen[i] = least + total_SN.argmax(axis=1)
+        best_S = total_SN.max(axis=1)
     rollouts_P = np.empty(count, np.int64)
     for i in range(count - 1, -1, -1):
         rollouts_P[i] = chosen[i, budget]

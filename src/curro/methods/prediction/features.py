@@ -1,9 +1,4 @@
-"""What a regression reads of a prompt before its first rollout.
-
-`TextFeatures` counts what the prompt's text is made of, and `EntropyFeatures` asks the policy how sure it is
-of its first tokens. `JoinedFeatures` puts both side by side, and `KnownFeatures` adds a pass rate that was
-known before training. The counting of texts stands at the end of the file.
-"""
+"""What a regression reads of a prompt before its first rollout: text, entropies, a known pass rate."""
 
 from __future__ import annotations
 
@@ -11,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from curro.core.compiled import kernel, part
 from curro.core.errors import ConfigError
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
@@ -23,164 +17,112 @@ _COUNTS = np.arange(_LONGEST + 2)
 _LOGS = np.log1p(_COUNTS)
 _FEW = 4
 _RAMP = np.where(_COUNTS <= _FEW, _COUNTS, _FEW * (1 + np.log(np.maximum(_COUNTS, 1) / _FEW)))
-_BASE, _MIX = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
-_ZERO, _ONE, _S32, _S64 = np.uint64(0), np.uint64(1), np.uint64(32), 64
-_SPACE = np.uint8(32)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_POWERS = np.cumprod(np.concatenate([[1], np.full(_LONGEST, 0x100000001B3)]).astype(np.uint64))
+"""By which the bytes of a word are multiplied in its code, modulo 2^64."""
+_SPACE = 32
 LEAST = 0.02
 """Known pass rates are clipped to [LEAST, 1 - LEAST], since few rollouts cannot measure a rate nearer to 0 or
 1."""
 
 
+TEXT_WIDTH = 2 * (1 << BITS) + 2
+"""The number of features of a text: counts of bytes and words, two lengths."""
+NAMES = ("text", "entropy")
+_COLUMNS = ("first_entropy", "second_entropy")
+
+
 class Features:
-    """Base of all features: they turn prompts into D numbers that a regression reads, and stay as they are.
+    """Turns prompts into D numbers that a regression reads: any of three kinds, side by side.
+
+    1. Of a prompt's text hashed counts of what it is made of (`text_features`), where the table has texts.
+    2. The entropies of the policy's first two tokens after a prompt. A policy that is sure of its answer
+       fails always or never; one that hesitates may do either. They are kept in the table's columns
+       `first_entropy` and `second_entropy`, in nats. The policy is asked about a prompt once, when the prompt
+       is first a candidate, so that all of them together cost one reading of the data set.
+    3. The logit of a pass rate that was known before the first rollout. The regression starts with a weight
+       of 1 on this logit, which takes the column at its word, and then learns what the column is worth:
+       everything where the rates are of the same model, less if they are of another model, and nothing if
+       they are noise. A prompt without a known rate gets the mean of all logits.
+
+    Args:
+        names: "text", "entropy" or both, joined by "+"; empty for neither.
+        known: the column of the data set with the pass rates, numbers in [0, 1] or None. None: there is none.
 
     Attributes:
         width: D, how many numbers.
-        needs_policy: whether the policy computes them, so that a host has to lend it.
-        knows: whether they predict a success rate before the regression was ever fitted.
+        needs_policy: whether the policy computes some, so that a host has to lend it.
+
+    Raises:
+        ConfigError: other names.
     """
 
-    width = 0
-    needs_policy = False
-    knows = False
+    def __init__(self, names: str, known: str | None = None) -> None:
+        parts = names.split("+") if names else []
+        if not set(parts) <= {*NAMES} or len(set(parts)) < len(parts):
+            raise ConfigError(f"features are {', '.join(NAMES)}, or both joined by +, not {names!r}")
+        self.reads_texts, self.needs_policy, self.known = "text" in parts, "entropy" in parts, known
 
-    def bind(self, table: PromptTable) -> bool:
-        """Keep the prompt table. Returns whether it holds what these features are made of."""
-        raise NotImplementedError
+    def bind(self, table: PromptTable) -> None:
+        """Keep the prompt table, and read the column of known rates.
+
+        Raises:
+            ConfigError: the column is missing, or not of pass rates.
+        """
+        self.rows = table.rows
+        self.reads_texts &= table.rows is not None and "prompt" in table.rows[0]
+        self.entropies = [table.add(name, np.float32, np.nan) for name in _COLUMNS if self.needs_policy]
+        self.logit_N = None if self.known is None else _known_logits(table, self.known)
+        self.width = TEXT_WIDTH * self.reads_texts + len(self.entropies) + (self.logit_N is not None)
 
     def attach(self, policy: Policy) -> None:
         """Keep the policy that the host lends."""
+        self.policy = policy
 
     @property
     def means(self) -> np.ndarray:
-        """Prior means of a regression's weights, float64 (D,)."""
-        return np.zeros(self.width)
+        """Prior means of a regression's weights, float64 (D,): 1 for the known rate, 0 for the others."""
+        return np.zeros(self.width) if self.known is None else np.eye(1, self.width, self.width - 1)[0]
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
         """The features of prompts (P,), float64 (P, D)."""
-        raise NotImplementedError
+        parts = [np.empty((len(prompts), 0))]
+        if self.reads_texts and self.rows is not None:
+            parts.append(
+                text_features([prompt_text(self.rows[prompt]["prompt"]) for prompt in prompts.tolist()])
+            )
+        if self.entropies:
+            self._ask(np.unique(prompts[np.isnan(self.entropies[0][prompts])]))
+            parts.append(np.stack([column_N[prompts] for column_N in self.entropies], axis=1))
+        if self.logit_N is not None:
+            parts.append(self.logit_N[prompts][:, None])
+        return np.concatenate(parts, axis=1, dtype=np.float64)
 
-
-class TextFeatures(Features):
-    """Hashed counts of what a prompt's text is made of (`text_features`): bytes, words, lengths."""
-
-    width = 2 * (1 << BITS) + 2
-
-    def bind(self, table: PromptTable) -> bool:
-        self.rows = table.rows
-        return table.rows is not None and "prompt" in table.rows[0]
-
-    def of(self, prompts: np.ndarray) -> np.ndarray:
-        assert self.rows is not None
-        return text_features([prompt_text(self.rows[prompt]["prompt"]) for prompt in prompts.tolist()])
-
-
-class EntropyFeatures(Features):
-    """The entropies of the policy's first two tokens after a prompt, when it first asks about the prompt.
-
-    A policy that is sure of its answer fails always or never; one that hesitates may do either. The entropies
-    are kept in the table's columns `first_entropy` and `second_entropy`, in nats, and the policy is asked
-    about a prompt once, so that all of them together cost one reading of the data set.
-    """
-
-    width = 2
-    needs_policy = True
-
-    def bind(self, table: PromptTable) -> bool:
-        self.columns = [table.add(name, np.float32, np.nan) for name in ("first_entropy", "second_entropy")]
-        return True
-
-    def attach(self, policy: Policy) -> None:
-        self.policy = policy
-
-    def of(self, prompts: np.ndarray) -> np.ndarray:
-        unknown = np.unique(prompts[np.isnan(self.columns[0][prompts])])
+    def _ask(self, unknown: np.ndarray) -> None:
         if len(unknown):
-            for column_N, values in zip(self.columns, self.policy.entropies(unknown.tolist()).T, strict=True):
+            for column_N, values in zip(
+                self.entropies, self.policy.entropies(unknown.tolist()).T, strict=True
+            ):
                 column_N[unknown] = values
-        return np.stack([column_N[prompts] for column_N in self.columns], axis=1).astype(np.float64)
 
 
-class JoinedFeatures(Features):
-    """Several kinds of features side by side, without the ones that the table holds nothing for."""
-
-    def __init__(self, parts: Sequence[Features]) -> None:
-        self.parts = list(parts)
-        self.needs_policy = any(features.needs_policy for features in parts)
-
-    def bind(self, table: PromptTable) -> bool:
-        self.parts = [features for features in self.parts if features.bind(table)]
-        self.width = sum(features.width for features in self.parts)
-        return bool(self.parts)
-
-    def attach(self, policy: Policy) -> None:
-        for features in self.parts:
-            features.attach(policy)
-
-    def of(self, prompts: np.ndarray) -> np.ndarray:
-        return np.concatenate([features.of(prompts) for features in self.parts], axis=1)
-
-
-class KnownFeatures(JoinedFeatures):
-    """Other features, followed by the logit of a pass rate that was known before the first rollout.
-
-    The regression starts with a weight of 1 on this logit, which takes the column at its word, and then
-    learns what the column is worth: everything where the rates are of the same model, less if they are of
-    another model, and nothing if they are noise. A prompt without a known rate gets the mean of all
-    logits.
-
-    Args:
-        column: the column of the data set with the pass rates, numbers in [0, 1] or None.
-        others: further features.
-    """
-
-    knows = True
-
-    def __init__(self, column: str, others: Sequence[Features] = ()) -> None:
-        super().__init__(others)
-        self.column = column
-
-    def bind(self, table: PromptTable) -> bool:
-        """Read the column."""
-        super().bind(table)
-        self.width += 1
-        if table.rows is None:
-            raise ConfigError(f"known={self.column} is a column: give the curriculum a `PromptSet` with rows")
-        rates = table.column_of_rows(self.column)
-        try:
-            known_N = np.array([np.nan if rate is None else rate for rate in rates], np.float64)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"the column {self.column!r} has a value that is no number: {error}") from None
-        rates_K = known_N[~np.isnan(known_N)]
-        if not len(rates_K):
-            raise ConfigError(f"no prompt of the data set has a number in the column {self.column!r}")
-        if rates_K.min() < 0 or rates_K.max() > 1:
-            raise ConfigError(f"the column {self.column!r} has numbers that are no pass rates in [0, 1]")
-        clipped_N = np.clip(known_N, LEAST, 1 - LEAST)
-        logit_N = np.log(clipped_N / (1 - clipped_N))
-        self.logit_N = np.nan_to_num(logit_N, nan=float(np.nanmean(logit_N)))
-        return True
-
-    @property
-    def means(self) -> np.ndarray:
-        """Prior means of the weights, float64 (D,): 1 for the known rate, 0 for the others."""
-        return np.eye(1, self.width, self.width - 1)[0]
-
-    def of(self, prompts: np.ndarray) -> np.ndarray:
-        known_P1 = self.logit_N[prompts][:, None]
-        return np.concatenate([*(features.of(prompts) for features in self.parts), known_P1], axis=1)
-
-
-FEATURES: dict[str, type[Features]] = {"text": TextFeatures, "entropy": EntropyFeatures}
-
-
-def features_of(names: str, known: str | None = None) -> Features:
-    """The features of these names, joined by "+", and a column of known pass rates."""
-    parts = names.split("+")
-    if not set(parts) <= FEATURES.keys() or len(set(parts)) < len(parts):
-        raise ConfigError(f"features are {', '.join(FEATURES)}, or both joined by +, not {names!r}")
-    features = [FEATURES[name]() for name in parts]
-    return JoinedFeatures(features) if known is None else KnownFeatures(known, features)
+def _known_logits(table: PromptTable, column: str) -> np.ndarray:
+    """The logit of each prompt's known pass rate, float64 (N,)."""
+    if table.rows is None:
+        raise ConfigError(f"known={column} is a column: give the curriculum a `PromptSet` with rows")
+    rates = table.column_of_rows(column)
+    try:
+        known_N = np.array([np.nan if rate is None else rate for rate in rates], np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the column {column!r} has a value that is no number: {error}") from None
+    rates_K = known_N[~np.isnan(known_N)]
+    if not len(rates_K):
+        raise ConfigError(f"no prompt of the data set has a number in the column {column!r}")
+    if rates_K.min() < 0 or rates_K.max() > 1:
+        raise ConfigError(f"the column {column!r} has numbers that are no pass rates in [0, 1]")
+    clipped_N = np.clip(known_N, LEAST, 1 - LEAST)
+    logit_N = np.log(clipped_N / (1 - clipped_N))
+    return np.nan_to_num(logit_N, nan=float(np.nanmean(logit_N)))
 
 
 def text_features(texts: Sequence[str]) -> np.ndarray:
@@ -196,60 +138,30 @@ def text_features(texts: Sequence[str]) -> np.ndarray:
     """
     raw = [text.encode("utf-8", "replace") for text in texts]
     raw = [text if len(text) <= _LONGEST else _ends(text) for text in raw]
-    sizes = np.array([len(text) for text in raw], np.int64)
-    features_PD = np.empty((len(raw), TextFeatures.width))
-    data = np.frombuffer(b"".join(raw), np.uint8)
-    count_texts(data, np.cumsum(sizes), BITS, _RAMP, _LOGS, features_PD)
-    return features_PD
+    size_P = np.array([len(text) for text in raw], np.int64)
+    data_B = np.frombuffer(b"".join(raw), np.uint8)
+    text_B = np.repeat(np.arange(len(raw)), size_P)
+    inside = np.flatnonzero(data_B > _SPACE)
+    byte_C, text_C = data_B[inside].astype(np.uint64), text_B[inside]
+    # a word begins after a space, and at the beginning of a text
+    begins_C = (np.diff(inside, prepend=-2) > 1) | (np.diff(text_C, prepend=-1) > 0)
+    start_W = np.flatnonzero(begins_C)
+    length_W = np.diff(start_W, append=len(inside))
+    place_C = np.arange(len(inside)) - np.repeat(start_W, length_W)
+    code_W = np.add.reduceat(byte_C * _POWERS[place_C], start_W) if len(start_W) else byte_C
+    text_W, bucket_W = text_C[start_W], (code_W ^ (code_W >> np.uint64(32))) * _MIX >> np.uint64(64 - BITS)
+    letters_PD = _counts_of(text_C, byte_C & np.uint64((1 << BITS) - 1), len(raw))
+    words_PD = _counts_of(text_W, bucket_W, len(raw))
+    lengths_P2 = np.stack([size_P, np.bincount(text_W, minlength=len(raw))], axis=1)
+    return np.concatenate([_RAMP[letters_PD], _LOGS[words_PD], 3 * _LOGS[lengths_P2]], axis=1)
+
+
+def _counts_of(text_K: np.ndarray, column_K: np.ndarray, texts: int) -> np.ndarray:
+    """How often each of 2^BITS columns stands in each text, int64 (P, D)."""
+    cells_K = (text_K << BITS) + column_K.astype(np.int64)
+    return np.bincount(cells_K, minlength=texts << BITS).reshape(texts, 1 << BITS)
 
 
 def _ends(raw: bytes) -> bytes:
     half = _LONGEST // 2
     return raw[:half] + raw[-half:]
-
-
-@kernel
-def count_texts(data, ends, bits, ramp, logs, features):  # type: ignore[no-untyped-def]
-    """Count the bytes and words of each text, in one pass over its bytes.
-
-    Each kind has 2^bits hashed columns; the last two columns are the lengths in bytes and in words.
-
-    Text t is data[ends[t - 1]:ends[t]]. A space before and after it keeps its words within it. `ramp[c]` is
-    the value of c occurrences of a byte, `logs[c]` that of c occurrences of a word, and a third of the value
-    of a length c. Fills the rows of `features`.
-    """
-    block = 1 << bits
-    whole_words, mask = np.uint64(block), np.uint64(block - 1)
-    counts = np.empty(2 * block, np.int32)
-    begin = 0
-    for t in range(ends.size):
-        counts[:] = 0
-        i, word_count = begin, 0
-        while i < ends[t]:
-            if data[i] <= _SPACE:
-                i += 1
-                continue
-            word, power = _ZERO, _ONE
-            byte = np.uint64(data[i])
-            while byte > _SPACE:
-                counts[byte & mask] += 1
-                word += byte * power
-                power *= _BASE
-                i += 1
-                byte = np.uint64(data[np.uint64(i)] if i < ends[t] else _SPACE)
-            counts[whole_words + _hash(word, bits)] += 1
-            word_count += 1
-        for d in range(block):
-            features[t, d] = ramp[np.uint64(counts[d])]
-        for d in range(block, 2 * block):
-            features[t, d] = logs[np.uint64(counts[d])]
-        features[t, 2 * block] = 3 * logs[ends[t] - begin]
-        features[t, 2 * block + 1] = 3 * logs[word_count]
-        begin = ends[t]
-
-
-@part
-def _hash(code, bits):  # type: ignore[no-untyped-def]
-    """Hash a uint64 code to 0 .. 2^bits - 1, as uint64, which numba indexes without a check of the sign."""
-    mixed = (code ^ (code >> _S32)) * _MIX
-    return mixed >> np.uint64(_S64 - bits)

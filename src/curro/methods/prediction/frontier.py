@@ -20,7 +20,7 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
-from curro.methods.prediction.features import Features, KnownFeatures, features_of
+from curro.methods.prediction.features import Features
 from curro.methods.prediction.logistic_regression import LogisticRegression
 from curro.methods.prediction.posterior import NARROW, WIDE, FadedPosterior
 
@@ -66,7 +66,7 @@ class BetaPosterior(Predictor):
         if known is not None:
             self.needs_second_visits = False
         self.posterior: FadedPosterior = (
-            FadedPosterior(half_life) if known is None else FeaturePosterior(half_life, KnownFeatures(known))
+            FadedPosterior(half_life) if known is None else FeaturePosterior(half_life, Features("", known))
         )
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -109,8 +109,8 @@ class Frontier(BetaPosterior):
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: of the evidence, in training steps; None: learnt.
         prior_rollouts: how many rollouts the prior of every prompt counts as; None: learnt from the features.
-        known: a column of the data set with pass rates known before training (`KnownFeatures`).
-        features: "text"; "entropy", how sure the policy is of its first two tokens (`EntropyFeatures`), for
+        known: a column of the data set with pass rates known before training (`Features`).
+        features: "text"; "entropy", how sure the policy is of its first two tokens (`Features`), for
             which a host has to lend the policy; or "text+entropy".
     """
 
@@ -126,7 +126,7 @@ class Frontier(BetaPosterior):
         known: str | None = None,
     ) -> None:
         super().__init__(thompson=thompson)
-        read = features_of(features, known)
+        read = Features(features, known)
         if read.needs_policy:
             self.policy_use = PolicyUse.ASKED | PolicyUse.WEIGHTS
         self.posterior = FeaturePosterior(half_life, read, prior_rollouts)
@@ -157,7 +157,7 @@ class FeaturePosterior(FadedPosterior):
     prior weight 1, so that the second regression learns only where mu does not tell the variance.
 
     The prior is that of `FadedPosterior` where the table holds no features, and until the first fit, after 4
-    groups. Features that predict something before any fit (`Features.knows`) make the prior from the first
+    groups. Known pass rates make the prior from the first
     choice on, with k = 4.
 
     Args:
@@ -177,7 +177,7 @@ class FeaturePosterior(FadedPosterior):
 
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
-        self.has_features = self.features.bind(table)
+        self.features.bind(table)
         width = self.features.width
         # of means and of variances, which reads one feature more
         last_E = np.eye(1, width + 1, width)[0]
@@ -189,7 +189,7 @@ class FeaturePosterior(FadedPosterior):
         self.is_fitted = False
 
     def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
-        if not len(prompts) or not (self.is_fitted or self.features.knows):
+        if not len(prompts) or not (self.is_fitted or self.features.known):
             return self.prior
         return self._prior_from_features(self.features.of(prompts))
 
@@ -212,7 +212,7 @@ class FeaturePosterior(FadedPosterior):
     def _learn_more(
         self, prompts: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> None:
-        if not self.has_features or not len(prompts):
+        if not self.features.width or not len(prompts):
             return
         self.recent = np.concatenate([self.recent, [prompts, size, mean, variance]], axis=1)[:, -WINDOW:]
         self.rows_KD = np.concatenate([self.rows_KD, self.features.of(prompts)])[-WINDOW:]

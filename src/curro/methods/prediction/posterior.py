@@ -3,7 +3,7 @@ moves.
 
 `FadedPosterior` is the whole model: a prior shared by all prompts, the evidence of each prompt, and the
 half-life with which evidence fades, both of which are learnt. `check_posterior` refuses a saved state that
-groups of rollouts cannot have made. The kernels that take groups one by one stand at the end of the file.
+groups of rollouts cannot have made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_state
-from curro.core.compiled import kernel, part
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.prompts import PromptTable
@@ -105,9 +104,15 @@ class FadedPosterior:
         prompt's evidence that still counts, 0 if there is none.
         """
         age = (step - self.table["last_step"][prompts]).astype(np.float64)
-        prior, mixed = prior_rows(*self.prior_of(prompts)), np.empty((4, len(prompts)))
-        mix(prior, self.count, self.mean, self.variance, prompts, age, self.half_life, mixed)
-        return mixed
+        n, m, s = self._evidence_of(prompts)
+        kept = np.where(n > 0, np.exp2(-age / self.half_life), 0.0)
+        mu, t, k = self.prior_of(prompts)
+        return np.stack([*mixture(mu, t, k, n * kept, m, s), kept])
+
+    def _evidence_of(self, prompts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The count, mean and variance of each prompt's evidence, float64 (P,) each, before it fades."""
+        n, m, s = (column[prompts].astype(np.float64) for column in (self.count, self.mean, self.variance))
+        return n, m, s
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures of the Beta distribution of each prompt's success rate, in rewards seen."""
@@ -176,18 +181,26 @@ class FadedPosterior:
         several = size > 1
         self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
 
-        add_evidence(self.count, self.mean, self.variance, prompts, old, size, mean, variance)
+        _, known, within = self._evidence_of(prompts)
+        gap, total = mean - known, old + size
+        self.variance[prompts] = (old * within + size * variance + old * size / total * (gap * gap)) / total
+        self.mean[prompts] = known + size / total * gap
+        self.count[prompts] = total
         return prompts
 
     def _learn_half_life(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray
     ) -> None:
-        prior = prior_rows(*self.prior_of(prompts))
+        """Add to `losses` minus the log likelihood of group means (P,) under each half-life."""
+        mu, t, k = (np.reshape(row, (-1, 1)) for row in self.prior_of(prompts))
+        n_P1, m_P1, s_P1, size_P1, mean_P1 = (
+            column[:, None] for column in (*self._evidence_of(prompts), size, mean)
+        )
+        kept_PH = np.exp2(-age[:, None] / HALF_LIVES)
+        total_PH, centre_PH, variance_PH = mixture(mu, t, k, n_P1 * kept_PH, m_P1, s_P1)
         floor = 1e-4 * (self.high - self.low) ** 2
-        losses = np.zeros(len(HALF_LIVES))
-        evidence = self.count, self.mean, self.variance
-        surprise(prior, HALF_LIVES, *evidence, prompts, age, size, mean, floor, losses)
-        self.losses += losses / 2
+        spread_PH = variance_PH * (total_PH / size_P1 + 1) / (total_PH + 1) + floor
+        self.losses += ((mean_P1 - centre_PH) ** 2 / spread_PH + np.log(spread_PH)).sum(axis=0) / 2
 
     def _learn_more(
         self, prompts: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
@@ -195,9 +208,15 @@ class FadedPosterior:
         """Hook of a subclass: new groups (P,) by ascending prompt, not yet part of the evidence."""
 
     def _learn_prior(self, old: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
-        moments = self.prior_visits, self.prior_mean, self.prior_square, self.prior_within
-        moved = move_prior(moments, self.prior[2], float(_WINDOW), old, size, mean, variance)
-        self.prior_visits, self.prior_mean, self.prior_square, self.prior_within = moved
+        concentration = self.prior[2]
+        columns = (column.tolist() for column in (old, size, mean, variance))
+        for kept, rollouts, rate, within in zip(*columns, strict=True):
+            weight = concentration / (concentration + kept)
+            self.prior_visits += weight
+            step = weight / min(self.prior_visits, _WINDOW)
+            self.prior_mean += step * (rate - self.prior_mean)
+            self.prior_square += step * (within + rate * rate - self.prior_square)
+            self.prior_within += step * (within * rollouts / (rollouts - 1) - self.prior_within)
 
     def metrics(self) -> dict[str, float]:
         mean, variance, concentration = self.prior
@@ -245,98 +264,8 @@ def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     check_state(ranges and moments and is_within, "posterior", "has moments that no rewards have")
 
 
-def prior_rows(mu: Any, t: Any, k: float) -> np.ndarray:
-    """The prior as the kernels take it: rows mu, t and k, with one column for all prompts or one for each."""
-    rows = np.empty((3, np.size(mu)))
-    rows[0], rows[1], rows[2] = mu, t, k
-    return rows
-
-
-@part
-def mixture(mu, t, k, n, m, s):  # type: ignore[no-untyped-def]
+def mixture(mu: Any, t: Any, k: Any, n: Any, m: Any, s: Any) -> tuple[Any, Any, Any]:
     """K, M and T of `FadedPosterior`: a prior mu, t, k and n rollouts of mean m and variance s."""
     total = k + n
     gap = m - mu
     return total, (k * mu + n * m) / total, (k * t + n * s + k * n / total * (gap * gap)) / total
-
-
-@kernel
-def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: ignore[no-untyped-def]
-    """`mixture` of each prompt, the first three rows of `mixed`, for evidence that has faded for `age`.
-
-    The rows of `prior` are mu, t and k, in one column for all prompts or one for each. The fourth row of
-    `mixed` is the share of the evidence that is left, 0 if there was none.
-    """
-    # the waits for memory overlap where nothing is computed between them
-    for a in range(prompts.size):
-        mixed[0, a] = count[prompts[a]]
-    for a in range(prompts.size):
-        prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
-        mixed[3, a] = np.exp2(-age[a] / half_life) if mixed[0, a] > 0 else 0.0
-        mixed[0, a], mixed[1, a], mixed[2, a] = mixture(
-            prior[0, own], prior[1, own], prior[2, own],
-            mixed[0, a] * mixed[3, a], np.float64(mean[prompt]), np.float64(variance[prompt]),
-        )  # fmt: skip
-
-
-@kernel
-def add_evidence(count, mean, variance, prompts, old, size, new_mean, new_variance):  # type: ignore[no-untyped-def]
-    """Add groups to the evidence of their prompts, of which `old` rollouts still count."""
-    for a in range(prompts.size):
-        prompt, new = prompts[a], old[a] + size[a]
-        gap = new_mean[a] - np.float64(mean[prompt])
-        within = old[a] * np.float64(variance[prompt]) + size[a] * new_variance[a]
-        variance[prompt] = (within + old[a] * size[a] / new * (gap * gap)) / new
-        mean[prompt] = np.float64(mean[prompt]) + size[a] / new * gap
-        count[prompt] = new
-
-
-@kernel
-def move_prior(moments, concentration, window, old, size, mean, variance):  # type: ignore[no-untyped-def]
-    """Take groups into the prior, in order.
-
-    `moments`: how many visits it has seen, and of rewards the mean, the mean square and the variance within
-    a group. `old` is the evidence that a prompt had before.
-    """
-    visits, centre, square, within = moments
-    for a in range(old.size):
-        weight = concentration / (concentration + old[a])
-        visits += weight
-        rate = weight / min(visits, window)
-        centre += rate * (mean[a] - centre)
-        square += rate * (variance[a] + mean[a] * mean[a] - square)
-        within += rate * (variance[a] * size[a] / (size[a] - 1) - within)
-    return visits, centre, square, within
-
-
-@kernel
-def surprise(  # type: ignore[no-untyped-def]
-    prior, half_lives, counted, means, variances, prompts, age, size, mean, floor, losses
-):
-    """Add to `losses` (R,) twice minus the log likelihood of group means (P,) under R half-lives.
-
-    The prior is as in `mix`; the evidence `counted`, `means` and `variances` has faded for `age`.
-    """
-    beliefs = half_lives.size
-    decay, spread = np.empty(beliefs), np.empty(beliefs)
-    product = np.ones(beliefs)
-    for a in range(prompts.size):
-        prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
-        mu, t, k = prior[0, own], prior[1, own], prior[2, own]
-        n, m, s = np.float64(counted[prompt]), np.float64(means[prompt]), np.float64(variances[prompt])
-        for back in range(1, beliefs + 1):
-            r = beliefs - back
-            if back > 1 and 2 * half_lives[r] == half_lives[r + 1]:
-                decay[r] = decay[r + 1] * decay[r + 1]
-            else:
-                decay[r] = np.exp2(-age[a] / half_lives[r])
-        for r in range(beliefs):
-            total, centre, variance_of_one = mixture(mu, t, k, n * decay[r], m, s)
-            spread[r] = variance_of_one * (total / size[a] + 1) / (total + 1) + floor
-            losses[r] += (mean[a] - centre) * (mean[a] - centre) / spread[r]
-            product[r] *= spread[r]
-        # a logarithm for eight: rewards of 1e15 make spreads of 1e30, and the product stays finite
-        if a % 8 == 7 or a == prompts.size - 1:
-            for r in range(beliefs):
-                losses[r] += np.log(product[r])
-                product[r] = 1.0

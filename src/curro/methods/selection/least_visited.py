@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.prompts import PromptTable
-from curro.methods.index import MaxHeap
+from curro.methods.index import MaxPriority
 
 
 class LeastVisited(Selection):
@@ -25,7 +25,7 @@ class LeastVisited(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.heap = MaxHeap.from_array(np.zeros(table.size), seed=int(rng.integers(2**63)))
+        self.heap = MaxPriority.from_array(np.zeros(table.size), seed=int(rng.integers(2**63)))
 
     def select(self, n: int, step: int) -> Choice:
         prompts = self.heap.pop(n)

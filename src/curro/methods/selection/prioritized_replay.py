@@ -15,11 +15,10 @@ import numpy as np
 
 from curro.core import registry
 from curro.core.bases import Choice, Outcome, Reason, Selection
-from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.loading import load_object
 from curro.core.prompts import PromptTable
-from curro.methods.index import SumTree
+from curro.methods.index import Proportional
 from curro.methods.prediction.posterior import FadedPosterior
 
 VARIANTS = {
@@ -94,7 +93,7 @@ class FadedReplay(Selection):
         # separate streams, so that a batch consumes each of them as single draws would
         (self.thompson,) = rng.spawn(1)
         self.posterior.bind(table)
-        self.tree = SumTree(table.size)
+        self.tree = Proportional(np.zeros(table.size))
         self.stride = stride_of(table.size)
 
     def select(self, n: int, step: int) -> Choice:
@@ -109,8 +108,7 @@ class FadedReplay(Selection):
         drawn = (informativeness * (1 - kept)).reshape(proposed.shape)
         explores = chance[:, 0] < self.exploration
         drawn[explores, -1] = np.inf
-        chosen = np.empty(n, np.int64)
-        one_each(proposed, drawn, self.table["in_flight"], chosen, self.stride)
+        chosen = one_each(proposed, drawn, self.table["in_flight"], self.stride)
         reasons = Reason.by_visits(self.table["visits"][chosen])
         reasons[explores & (chosen == proposed[:, -1])] = Reason.EXPLORATION
         return Choice.of(chosen, reasons)
@@ -130,7 +128,7 @@ class FadedReplay(Selection):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.posterior.load_state_dict(state["posterior"])
         self.thompson.bit_generator.state = state["thompson"]
-        self.tree = SumTree.from_array(self.posterior.variance.astype(np.float64))
+        self.tree = Proportional(self.posterior.variance.astype(np.float64))
 
 
 def stride_of(size: int) -> int:
@@ -141,23 +139,26 @@ def stride_of(size: int) -> int:
     return stride
 
 
-@kernel
-def one_each(proposed, drawn, taken, chosen, stride):  # type: ignore[no-untyped-def]
-    """Choose for each row of `proposed` the prompt with the highest draw that is not taken; of ties the
-    first.
+def one_each(proposed: np.ndarray, drawn: np.ndarray, taken: np.ndarray, stride: int) -> np.ndarray:
+    """Choose for each row the prompt with the highest draw that is not taken; of ties the first.
 
-    Where all of a row are taken, the first free prompt in steps of `stride` from the row's last proposal
-    is chosen. The flags `taken` are set for prompts of earlier rows and restored at the end.
+    Where all of a row are taken, the first free prompt in steps of `stride` from the row's last proposal is
+    chosen.
+
+    Args:
+        proposed, drawn: (n, C), prompts and the numbers drawn for them.
+        taken: bool (N,); the prompts of earlier rows count as taken too.
+
+    Returns:
+        int64 (n,).
     """
-    for row in range(proposed.shape[0]):
-        best = -1
-        for c in range(proposed.shape[1]):
-            if not taken[proposed[row, c]] and (best < 0 or drawn[row, c] > drawn[row, best]):
-                best = c
-        pick = proposed[row, best]
-        while taken[pick]:
-            pick = (pick + stride) % taken.size
-        chosen[row] = pick
-        taken[pick] = True
-    for row in range(proposed.shape[0]):
-        taken[chosen[row]] = False
+    chosen: dict[int, None] = {}
+    best_first = np.take_along_axis(proposed, np.argsort(-drawn, axis=1, kind="stable"), axis=1)
+    for row, last in zip(best_first.tolist(), proposed[:, -1].tolist(), strict=True):
+        pick = next((prompt for prompt in row if not taken[prompt] and prompt not in chosen), None)
+        if pick is None:
+            pick = last
+            while taken[pick] or pick in chosen:
+                pick = (pick + stride) % len(taken)
+        chosen[pick] = None
+    return np.fromiter(chosen, np.int64, len(chosen))

@@ -11,7 +11,7 @@ from curro.core.bases import Choice, Outcome, Reason, Selection, sequential_weig
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.methods.index import SumTree
+from curro.methods.index import Proportional
 
 PRIORITIES = ("last", "mean", "max", "informativeness")
 STATISTICS = ("raw", "smoothed")
@@ -92,7 +92,7 @@ class PrioritizedSampling(Selection):
             raise ConfigError('statistics="smoothed" needs the curriculum\'s advantage to be "smoothed"')
         new = 0.25 if self.priority == "informativeness" else 1.0
         self.priority_N = table.add("pps_priority", np.float64, new)
-        self.tree = SumTree.from_array(self.priority_N**self.exponent)
+        self.tree = Proportional(self.priority_N**self.exponent)
 
     def select(self, n: int, step: int) -> Choice:
         first, again = self.rng.random((n, 2)).T
@@ -155,4 +155,4 @@ class PrioritizedSampling(Selection):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
         check_state(is_positive, "table/pps_priority", "is not above 0 and finite")
-        self.tree = SumTree.from_array(self.priority_N**self.exponent)
+        self.tree = Proportional(self.priority_N**self.exponent)

@@ -16,7 +16,7 @@ from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.methods.index import MaxHeap, SumTree
+from curro.methods.index import MaxPriority, Proportional
 
 HEAP, SOLVED, UNSOLVED = 0, 1, 2
 
@@ -109,12 +109,12 @@ class PublishedReplay(Selection):
         self.due = {SOLVED: 0, UNSOLVED: 0}
         self.retested: dict[int, list[int]] = {SOLVED: [], UNSOLVED: []}
         everything = np.full(table.size, self.initial_priority)
-        self.heap: MaxHeap | ProportionalStore
+        self.heap: MaxPriority | ProportionalStore
         if self.draw == "top":
-            self.heap = MaxHeap.from_array(everything, seed=self.seed)
+            self.heap = MaxPriority.from_array(everything, seed=self.seed)
         else:
             self.heap = ProportionalStore(everything)
-        self.pools = {pool: MaxHeap(table.size, seed=self.seed + pool) for pool in (SOLVED, UNSOLVED)}
+        self.pools = {pool: MaxPriority(table.size, seed=self.seed + pool) for pool in (SOLVED, UNSOLVED)}
 
     def select(self, n: int, step: int) -> Choice:
         self._plan(step)
@@ -271,23 +271,22 @@ class ProportionalStore:
     """
 
     def __init__(self, priorities: np.ndarray) -> None:
-        self.tree = SumTree.from_array(priorities)
+        self.weights = Proportional(priorities)
         self.inside = np.ones(len(priorities), np.bool_)
-        self._size = len(priorities)
 
     def __len__(self) -> int:
-        return self._size
+        return int(np.count_nonzero(self.inside))
 
     def draw(self, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take out a prompt for each number in [0, 1); returns prompts and probabilities, (P,) each."""
         prompts, chance = np.empty(len(uniforms), np.int64), np.empty(len(uniforms))
         for i in range(len(uniforms)):
-            if not self.tree.total > 0:
+            if not self.weights.total > 0:
                 left = len(self)
                 prompts[i:] = self.pop_uniform(uniforms[i:])
                 chance[i:] = 1 / np.arange(left, left - len(uniforms) + i, -1)
                 break
-            prompts[i : i + 1], chance[i : i + 1] = self.tree.sample(uniforms[i : i + 1])
+            prompts[i : i + 1], chance[i : i + 1] = self.weights.sample(uniforms[i : i + 1])
             self._remove(prompts[i : i + 1])
         return prompts, chance
 
@@ -303,22 +302,20 @@ class ProportionalStore:
 
     def push(self, prompts: np.ndarray, priorities: np.ndarray) -> None:
         """Put prompts back, with these priorities."""
-        self._size += len(prompts) - int(np.count_nonzero(self.inside[prompts]))
         self.inside[prompts] = True
-        self.tree.update(prompts, priorities)
+        self.weights.update(prompts, priorities)
 
     def _remove(self, prompts: np.ndarray) -> None:
         self.inside[prompts] = False
-        self._size -= len(prompts)
-        self.tree.update(prompts, 0.0)
+        self.weights.update(prompts, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"inside": self.inside.copy(), "tree": self.tree.state_dict()}
+        weight_N = self.weights.weights(np.arange(self.weights.size))
+        return {"priorities": np.where(self.inside, weight_N, -1.0)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_state(state["inside"].shape == self.inside.shape, "store/inside", "is not of all prompts")
-        self.tree.load_state_dict(state["tree"])
-        outside = np.flatnonzero(~state["inside"])
-        check_state(not self.tree.weights(outside).any(), "store/tree", "draws prompts that are not in it")
-        self.inside = state["inside"].copy()
-        self._size = int(np.count_nonzero(self.inside))
+        priority_N = state["priorities"]
+        is_valid = priority_N.shape == self.inside.shape and np.isfinite(priority_N).all()
+        check_state(is_valid, "store/priorities", "are not of all prompts")
+        self.inside = priority_N >= 0
+        self.weights = Proportional(np.maximum(priority_N, 0.0))

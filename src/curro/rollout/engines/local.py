@@ -6,10 +6,8 @@ import asyncio
 import hashlib
 import json
 import math
-import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +16,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
-from curro.core.errors import ConfigError, CurroError, EngineError, PromptError
+from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
 from curro.rollout.engines.plain_generation import (
     drawn_tokens,
@@ -28,6 +26,7 @@ from curro.rollout.engines.plain_generation import (
     padded,
     prompt_ids,
     shared_prefixes,
+    up_to_end,
 )
 
 
@@ -79,102 +78,42 @@ def _log_distribution(scores_BV: torch.Tensor, settings: SamplingSettings) -> to
     return torch.empty_like(logprobs_BV).scatter_(1, order_BV, kept_BV)
 
 
-class RowsOver(StoppingCriteria):
-    """Ends each row by itself: at an end-of-sequence token, or when it is cancelled.
+class _Unwanted(StoppingCriteria):
+    """Ends rows that nobody waits for any more; asked after every token."""
 
-    Args:
-        sampling: what draws the tokens.
-        ends: ids of the end-of-sequence tokens.
-        cancelled: tells of a row whether it is unwanted; asked after every token.
-        finished: hears of every row that has come to its own end while others go on, once.
-
-    Attributes:
-        over: bool (B,), the rows that are not to go on.
-        last: the rows that came to their own end when no other was left.
-    """
-
-    def __init__(
-        self,
-        sampling: SeededSampling,
-        ends: list[int],
-        cancelled: Callable[[int], bool],
-        finished: Callable[[int], None],
-    ) -> None:
-        self.sampling, self.cancelled, self.finished = sampling, cancelled, finished
-        self.ends = torch.tensor(ends, device=sampling.tokens_BT.device)
-        self.over = np.zeros(len(sampling.tokens_BT), np.bool_)
-        self.last: list[int] = []
+    def __init__(self, is_unwanted: Callable[[], list[bool]]) -> None:
+        self.is_unwanted = is_unwanted
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
-        newest_B = self.sampling.tokens_BT[:, self.sampling.step - 1]
-        ended = np.flatnonzero(torch.isin(newest_B, self.ends).cpu().numpy() & ~self.over).tolist()
-        self.over[ended] = True
-        for row in np.flatnonzero(~self.over).tolist():
-            self.over[row] = self.cancelled(row)
-        if self.over.all():
-            self.last = ended
-        else:
-            for row in ended:
-                self.finished(row)
-        return torch.from_numpy(self.over).to(input_ids.device)
-
-
-def generate_rows(
-    model: Any,
-    tokenizer: Any,
-    ids: list[list[int]],
-    sampling: SeededSampling,
-    cancelled: Callable[[int], bool],
-    finished: Callable[[int, str], None],
-) -> None:
-    """Sample a completion for each of B prompts, with the model in evaluation mode.
-
-    Args:
-        ids: the prompts' tokens, at least one each.
-        sampling: draws the tokens, T at most a row.
-        cancelled: tells of a row whether it is unwanted; asked after every token.
-        finished: hears of every row, once, with "stop" as soon as the model has ended it, or "length"; the
-            row's tokens are the first `sampling.step` then. It hears of the last rows when the model is
-            as it was before.
-    """
-    config = generation_config(model, tokenizer, sampling.tokens_BT.shape[1])
-    ends = end_ids(model, tokenizer)
-    over = RowsOver(sampling, ends, cancelled, lambda row: finished(row, "stop"))
-    with evaluating(model), torch.inference_mode(), shared_prefixes(model, config):
-        model.generate(
-            **padded(ids, config.pad_token_id, model.device),
-            generation_config=config,
-            logits_processor=LogitsProcessorList([sampling]),
-            stopping_criteria=StoppingCriteriaList([over]),
-        )
-    for row in over.last:
-        finished(row, "stop")
-    for row in np.flatnonzero(~over.over).tolist():
-        finished(row, "length")
+        return torch.tensor(self.is_unwanted(), device=input_ids.device)
 
 
 @dataclass(eq=False)
 class _Request:
     """A call of `generate` that waits for n rollouts."""
 
-    prompt: Prompt
+    ids: list[int]
     uniforms_NT: np.ndarray
-    loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[list[Rollout]]
     rollouts: dict[int, Rollout] = field(default_factory=dict)
     cancelled: bool = False
 
+    def fail(self, error: EngineError) -> None:
+        self.cancelled = True
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
 
 class LocalEngine:
-    """Batches the requests that wait and generates in one thread of its own.
+    """Batches the requests that wait and generates in a thread, one batch after another.
 
     Only `temperature` and `top_p` change the distribution that tokens are drawn from: there is no top-k and
     no penalty. The random numbers of a rollout follow from the seed, the prompt and how often that prompt
     came before: neither the order of requests nor the batch they share changes it, but for rounding. torch's
     generators are not used.
 
-    Token ids end with the end-of-sequence token where the model wrote it. A request is answered as soon as
-    its own rollouts are done.
+    Token ids end with the end-of-sequence token where the model wrote it. A request is answered when the
+    batches with its rollouts are done.
 
     The model is in evaluation mode while it generates, and must not be trained at that time. When all calls
     are over, it generates no more and is in the mode that it was in before: a cancelled call stops at the
@@ -211,13 +150,10 @@ class LocalEngine:
         self._requests_of: Counter[int] = Counter()
         self._counts = dict.fromkeys(("batches", "rollouts", "tokens", "cancelled"), 0)
         self._rows: deque[tuple[_Request, int]] = deque()
-        self._ready = threading.Condition()
-        self._due = self._closed = False
-        self._thread: threading.Thread | None = None
-        self._inside: set[_Request] = set()
-        """Requests in the latest batch."""
-        self._batch_left: Future[None] = Future()
-        """Done when the thread has left that batch."""
+        self._inside: set[_Request] = set()  # requests in the batch that is being generated
+        self._batch: asyncio.Future[Any] | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self._closed = False
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._positions = positions if positions is not None and positions > 0 else math.inf
 
@@ -231,35 +167,28 @@ class LocalEngine:
         """
         if n < 1:
             return []
+        if self._closed:
+            raise EngineError("the local engine is closed: make a new one")
         loop = asyncio.get_running_loop()
-        request = _Request(prompt, self._uniforms(prompt, n), loop, loop.create_future())
-        with self._ready:
-            if self._closed:
-                raise EngineError("the local engine is closed: make a new one")
-            self._rows.extend((request, i) for i in range(n))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="curro-local-engine", daemon=True)
-                self._thread.start()
-        loop.call_soon(self._wake)  # after the other requests of this moment: they share a batch
+        request = _Request(self._ids(prompt), self._uniforms(prompt, n), loop.create_future())
+        self._rows.extend((request, i) for i in range(n))
+        if self._worker is None or self._worker.done():
+            self._worker = loop.create_task(self._work())
         try:
             return await request.answer
         except asyncio.CancelledError:
             request.cancelled = True
-            with self._ready:
-                self._rows = deque(row for row in self._rows if row[0] is not request)
-                self._counts["cancelled"] += 1
-                batch_left = self._batch_left if request in self._inside else None
-            if batch_left is not None:
-                await _outlast(asyncio.wrap_future(batch_left))
+            self._rows = deque(row for row in self._rows if row[0] is not request)
+            self._counts["cancelled"] += 1
+            if request in self._inside and self._batch is not None:
+                await _outlast(self._batch)
             raise
 
     async def close(self) -> None:
-        """Stop generating at the next token and wait for the thread; open requests end in EngineError."""
-        with self._ready:
-            self._closed = True
-            self._ready.notify()
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.join)
+        """Stop generating at the next token and wait for that; open requests end in EngineError."""
+        self._closed = True
+        if self._worker is not None and not self._worker.done():
+            await asyncio.wait([self._worker])
 
     def metrics(self) -> dict[str, float]:
         """Batches, finished rollouts, their tokens, cancelled requests, so far."""
@@ -273,39 +202,37 @@ class LocalEngine:
             (n, self.settings.max_new_tokens)
         )
 
-    def _wake(self) -> None:
-        with self._ready:
-            self._due = True
-            self._ready.notify()
-
-    def _work(self) -> None:
-        rows: list[tuple[_Request, int]] = []
-        while not self._closed:
-            with self._ready:
-                self._ready.wait_for(lambda: (self._rows and self._due) or self._closed)
-                rows = [self._rows.popleft() for _ in range(min(self.batch, len(self._rows)))]
-                self._due = bool(self._rows)
-                self._inside, self._batch_left = {request for request, _ in rows}, Future()
+    async def _work(self) -> None:
+        await asyncio.sleep(0)  # other requests of this moment share a batch
+        while self._rows and not self._closed:
+            rows = [self._rows.popleft() for _ in range(min(self.batch, len(self._rows)))]
+            self._inside = {request for request, _ in rows}
+            self._batch = asyncio.ensure_future(asyncio.to_thread(self._generate, rows))
             try:
-                self._generate(self._tokenized(rows))
+                self._answer(await self._batch)
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-                self._fail(rows, EngineError(f"generating {len(rows)} rollouts at once failed: {reason}"))
+                reason = f"generating {len(rows)} rollouts at once failed: {type(error).__name__}: {error}"
+                self._fail(rows, EngineError(reason))
+            except BaseException:  # the event loop ends, and the thread has to
+                self._closed = True
+                raise
             finally:
-                self._batch_left.set_result(None)
-        self._fail([*rows, *self._rows], EngineError("the local engine was closed while it generated"))
+                self._inside = set()
+            if self._closed:
+                self._fail(
+                    [*rows, *self._rows], EngineError("the local engine was closed while it generated")
+                )
 
-    def _tokenized(self, rows: list[tuple[_Request, int]]) -> list[tuple[_Request, int, list[int]]]:
-        """The rows with their prompts' token ids, without those that cannot be answered."""
-        ids: dict[_Request, list[int]] = {}
+    def _answer(self, finished: list[tuple[_Request, int, Rollout]]) -> None:
+        for request, i, rollout in finished:
+            request.rollouts[i] = rollout
+            if len(request.rollouts) == len(request.uniforms_NT) and not request.answer.done():
+                request.answer.set_result([request.rollouts[i] for i in sorted(request.rollouts)])
+
+    def _fail(self, rows: list[tuple[_Request, int]], error: EngineError) -> None:
+        self._rows = deque(row for row in self._rows if row not in rows)
         for request, _ in rows:
-            if request in ids or request.cancelled:
-                continue
-            try:
-                ids[request] = self._ids(request.prompt)
-            except PromptError as error:
-                self._fail([(request, 0)], error)
-        return [(request, i, ids[request]) for request, i in rows if request in ids]
+            request.fail(error)
 
     def _ids(self, prompt: Prompt) -> list[int]:
         try:
@@ -324,52 +251,40 @@ class LocalEngine:
             )
         return ids
 
-    def _generate(self, rows: list[tuple[_Request, int, list[int]]]) -> None:
-        if not rows or self._closed:
-            return
-        uniforms_BT = np.stack([request.uniforms_NT[i] for request, i, _ in rows])
+    def _generate(self, rows: list[tuple[_Request, int]]) -> list[tuple[_Request, int, Rollout]]:
+        """The rollouts of a batch that were not cancelled."""
+        uniforms_BT = np.stack([request.uniforms_NT[i] for request, i in rows])
         sampling = SeededSampling(uniforms_BT, self.settings, self.model.device)
-
-        def cancelled(row: int) -> bool:
-            return self._closed or rows[row][0].cancelled
-
-        def finished(row: int, finish: str) -> None:
-            self._finish(*rows[row][:2], sampling, row, finish)
-
-        ids = [ids for *_, ids in rows]
+        config = generation_config(self.model, self.tokenizer, uniforms_BT.shape[1])
+        unwanted = _Unwanted(lambda: [self._closed or request.cancelled for request, _ in rows])
         self._counts["batches"] += 1
-        generate_rows(self.model, self.tokenizer, ids, sampling, cancelled, finished)
-
-    def _finish(self, request: _Request, i: int, sampling: SeededSampling, row: int, finish: str) -> None:
-        ids = sampling.tokens_BT[row, : sampling.step].tolist()
-        logprobs = sampling.logprobs_BT[row, : sampling.step].tolist()
-        if not np.isfinite(logprobs).all():
-            raise FloatingPointError("the model's logits are not finite")
-        text = self.tokenizer.decode(ids, skip_special_tokens=True)
-        request.rollouts[i] = Rollout(text, tuple(ids), tuple(logprobs), finish)
-        self._counts["rollouts"] += 1
-        self._counts["tokens"] += len(ids)
-        if len(request.rollouts) == len(request.uniforms_NT):
-            self._settle(request, [request.rollouts[i] for i in sorted(request.rollouts)])
-
-    def _fail(self, rows: list[Any], error: CurroError) -> None:
-        for request in {row[0] for row in rows}:
-            request.cancelled = True
-            self._settle(request, error)
-
-    def _settle(self, request: _Request, answer: list[Rollout] | CurroError) -> None:
-        def settle() -> None:
-            if not request.answer.done():
-                if isinstance(answer, CurroError):
-                    request.answer.set_exception(answer)
-                else:
-                    request.answer.set_result(answer)
-
-        with suppress(RuntimeError):  # the caller's event loop is closed: nobody waits any more
-            request.loop.call_soon_threadsafe(settle)
+        with evaluating(self.model), torch.inference_mode(), shared_prefixes(self.model, config):
+            self.model.generate(
+                **padded([request.ids for request, _ in rows], config.pad_token_id, self.model.device),
+                generation_config=config,
+                logits_processor=LogitsProcessorList([sampling]),
+                stopping_criteria=StoppingCriteriaList([unwanted]),
+            )
+        ends = set(end_ids(self.model, self.tokenizer))
+        tokens, logprobs = (
+            values_BT[:, : sampling.step].tolist() for values_BT in (sampling.tokens_BT, sampling.logprobs_BT)
+        )
+        finished = []
+        for (request, i), row_tokens, row_logprobs in zip(rows, tokens, logprobs, strict=True):
+            if self._closed or request.cancelled:
+                continue
+            ids = up_to_end(row_tokens, ends)
+            if not np.isfinite(row_logprobs[: len(ids)]).all():
+                raise FloatingPointError("the model's logits are not finite")
+            text = self.tokenizer.decode(ids, skip_special_tokens=True)
+            finish = "stop" if ids[-1] in ends else "length"
+            finished.append((request, i, Rollout(text, tuple(ids), tuple(row_logprobs[: len(ids)]), finish)))
+            self._counts["rollouts"] += 1
+            self._counts["tokens"] += len(ids)
+        return finished
 
 
-async def _outlast(future: asyncio.Future[None]) -> None:
+async def _outlast(future: asyncio.Future[Any]) -> None:
     """Wait for what soon comes to its end by itself, however often the wait is cancelled."""
     while not future.done():
         with suppress(asyncio.CancelledError):

@@ -16,7 +16,6 @@ from curro.core.intervals import Interval, bootstrap_interval
 from curro.core.text import readable
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
-from curro.runs.report.advice import signal_share
 
 METRIC = "eval/pass@1"
 
@@ -32,8 +31,6 @@ class Comparison:
         seeds: the number of its runs.
         final: held-out pass@1 at the last evaluation.
         error: the standard error of that mean; None with one seed.
-        k: the largest k for which all runs have held-out pass@k.
-        final_at_k: that pass@k at the last evaluation.
         rollouts: spent on training by one run, including judgments.
         to_level: rollouts to reach the level; None where it was not reached.
         speedup: how many times fewer rollouts than the first curriculum needed for the level; None where it
@@ -49,8 +46,6 @@ class Comparison:
     seeds: int
     final: float
     error: float | None
-    k: int
-    final_at_k: float
     rollouts: float
     to_level: float | None
     speedup: float | None
@@ -93,7 +88,6 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
     curves = {name: pool(name, seeds, METRIC, "rollouts") for name, seeds in histories.items()}
     fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
     base, level = next(iter(curves.values())), float(next(iter(fits.values()))[-1])
-    k = _largest_k([history for seeds in histories.values() for history in seeds])
     rows: list[Comparison] = []
     for name, seeds in histories.items():
         finals = np.array([history.last(METRIC) for history in seeds])
@@ -105,8 +99,6 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
                 seeds=len(seeds),
                 final=float(finals.mean()),
                 error=float(finals.std(ddof=1) / np.sqrt(len(finals))) if len(finals) > 1 else None,
-                k=k,
-                final_at_k=float(np.mean([history.last(f"eval/pass@{k}") for history in seeds])),
                 rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
                 to_level=reached,
                 speedup=first / reached if first and reached else None,
@@ -115,13 +107,6 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
             )
         )
     return rows
-
-
-def _largest_k(histories: Sequence[History]) -> int:
-    """The largest k of which every run has `eval/pass@k`."""
-    shared = set.intersection(*(set(history.evaluations) for history in histories))
-    plain = [name.removeprefix("eval/pass@") for name in shared if name.startswith("eval/pass@")]
-    return max(map(int, plain), default=1)
 
 
 RESAMPLES = 1_000
@@ -225,7 +210,7 @@ def cells(row: Comparison, rows: Sequence[Comparison]) -> tuple[str, ...]:
     """Write one of these rows under `columns`; factors are shown with their intervals or not at all."""
     error = "" if row.error is None else f" ±{row.error:.3f}"
     return (
-        f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
+        f"{row.final:.3f}{error}",
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
         *([_factor(row.speedup, row.interval)] if _has_intervals(rows) else []),
@@ -300,24 +285,3 @@ def by_curriculum(folders: Iterable[RunFolder]) -> dict[str, list[RunFolder]]:
     for folder in folders:
         runs.setdefault(read_history(folder).curriculum, []).append(folder)
     return dict(sorted(runs.items(), key=lambda item: not item[0].startswith("uniform")))
-
-
-RECENT = 20
-RECENT_NOTE = f"Shares and mean rewards are those of the last {RECENT} steps."
-OVERVIEW = ("run", "step", "rollouts", "held-out pass@1", "groups with a signal", "mean reward")
-
-
-def overview_row(name: str, history: History) -> tuple[str, ...]:
-    """Say under `OVERVIEW` where a run is; its latest numbers are means over groups and rollouts."""
-    step_S = history.series("signal_share")[0][-RECENT:]
-    recent = np.flatnonzero(history.groups.step >= step_S[0]) if len(step_S) else np.empty(0, np.int64)
-    spent_S, reward_S = history.series("reward", "rollouts")
-    rollouts_S = np.diff(spent_S, prepend=0.0)[-RECENT:]
-    total = float(rollouts_S.sum())
-    numbers = (
-        (history.last("step"), ",.0f"), (history.last("rollouts"), ",.0f"),
-        (history.last("eval/pass@1"), ".3f"),
-        (signal_share(history, recent) if len(recent) else np.nan, ".2f"),
-        (float(rollouts_S @ reward_S[-RECENT:]) / total if total > 0 else np.nan, ".2f"),
-    )  # fmt: skip
-    return name, *("-" if number != number else f"{number:{form}}" for number, form in numbers)

