@@ -91,7 +91,7 @@ trl-async: .venv-trl-async/aiohttp
 # lowest versions of everything that it stands on
 TRL_VERSIONS := oldest 1.12.0 1.14.1
 trl-versions: $(TRL_VERSIONS:%=trl-%)
-trl-oldest: TESTS := tests/training tests/cli/test_sft.py
+trl-oldest: TESTS := tests/training
 trl-%: .venv-trl-%/trl
 	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl $(TESTS)
 
