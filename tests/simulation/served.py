@@ -145,9 +145,13 @@ class Served:
     async def live(self) -> None:
         world = self.world
         clock = SimpleNamespace(monotonic=lambda: world.now, sleep=world.wait)
-        with patch("curro.contrib.serve.client.time", clock):
+        connect = patch(
+            "curro.contrib.serve.client.HTTPConnection",
+            lambda host, timeout: Connection(clients[int(host)]),
+        )
+        with patch("curro.contrib.serve.client.time", clock), connect:
             self.wait_until_up()
-            clients = [Client(self) for _ in range(world.number("clients", 1, 3))]
+            clients = [Client(self, number) for number in range(world.number("clients", 1, 3))]
             self.clients = clients
             await asyncio.gather(*[client.train() for client in clients])
             self.wait_until_up()
@@ -196,13 +200,12 @@ class Connection:
 class Client:
     """A trainer that asks the service; it loses all it knows when the machine loses its power."""
 
-    def __init__(self, served: Served) -> None:
-        self.served, self.world = served, served.world
+    def __init__(self, served: Served, number: int) -> None:
+        self.served, self.world, self.number = served, served.world, number
         self._begin()
 
     def _begin(self) -> None:
-        self.port = ServedCurriculum("http://127.0.0.1:1", "secret", patience=1000.0)
-        self.port._connect = lambda: Connection(self)  # type: ignore[assignment,return-value]
+        self.port = ServedCurriculum(f"http://{self.number}", "secret", patience=1000.0)
         self.trainer = Trainer()
         self.open: list[int] = []
         self.power_losses = self.served.power_losses

@@ -86,13 +86,14 @@ def adapter() -> tuple[ModuleType, ModuleType]:
     """`curro.hosts.verl.replay` and `.owner`, on these replacements."""
     names = ("ray", "ray.exceptions", "ray.util", "ray.util.scheduling_strategies", "transfer_queue", "verl",
              "verl.trainer", "verl.trainer.ppo", "verl.trainer.ppo.v1", "verl.trainer.ppo.v1.replay_buffer",
-             "omegaconf", "tensordict")  # fmt: skip
+             "verl.utils", "verl.utils.tensordict_utils", "omegaconf", "tensordict")  # fmt: skip
     stubs = {name: ModuleType(name) for name in names}
     for name, has in {
         "ray": {"get": lambda answer: answer()},
         "ray.exceptions": {"RayActorError": ActorError, "RayTaskError": TaskError},
         "ray.util.scheduling_strategies": {"NodeAffinitySchedulingStrategy": object},
         "verl.trainer.ppo.v1.replay_buffer": {"ReplayBuffer": Buffer, "ReplayBufferAsync": Buffer},
+        "verl.utils.tensordict_utils": {"list_of_dict_to_tensordict": list},
         "omegaconf": {"OmegaConf": object},
         "tensordict": {"TensorDict": lambda fields, batch_size: fields},
     }.items():
@@ -190,6 +191,7 @@ class Verl:
         self.buffer = kind(self.mode, self.refills, self.threshold)
         self.buffer.owner, self.buffer.fill, self.buffer.group_size = self.client, self.fill, GROUP
         self.buffer.settled, self.buffer.auxiliary_samples = set(), []
+        self.buffer.first, self.buffer.looked = 0, set()  # no allocation looks at first rewards
         self.buffer.known_numbers, self.buffer.has_advantage = replay.KnownNumbers(), True
         self.buffer.longest, self.buffer.largest, self.buffer.flat = 9, 1e15, set()
         self.buffer.asked = {}
