@@ -153,7 +153,13 @@ class Served:
             self.wait_until_up()
             clients = [Client(self, number) for number in range(world.number("clients", 1, 3))]
             self.clients = clients
-            await asyncio.gather(*[client.train() for client in clients])
+            tasks = [asyncio.ensure_future(client.train()) for client in clients]
+            try:
+                await asyncio.gather(*tasks)
+            finally:  # none goes on after the failure of another, on a real network
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
             self.wait_until_up()
         trained = [ticket for client in clients for ticket in client.trainer.trained]
         assert len(set(trained)) == len(trained), "two trainers were given one group"
