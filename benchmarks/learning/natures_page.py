@@ -243,9 +243,10 @@ def short_table(pools: Mapping[str, Runs], natures: Mapping[str, str], method: s
             str(pairs.seeds),
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    if len(found) > 1:
-        mean = float(geometric_mean([np.array(share(pairs)) for _, pairs in found]))
-        lines.append(f"\nThe geometric mean of the shares is {spread(mean, np.nan, np.nan, form='{:.2f}')}.")
+    shares = [np.array(share(pairs)) for pool, pairs in found if natures[pool] != "easy"]
+    if len(shares) > 1:
+        mean = spread(float(geometric_mean(shares)), np.nan, np.nan, form="{:.2f}")
+        lines.append(f"\nThe geometric mean of the shares is {mean}, without easy pools, which have no room.")
     return "\n".join(lines)
 
 
