@@ -296,7 +296,7 @@ def draw(rows: Sequence[Row], natures: Mapping[str, str], colours: Mapping[str, 
     if not pools:
         return
     with plt.rc_context(STYLE):
-        columns = min(3, len(pools))
+        columns = min(4, len(pools))
         figure, panels = plt.subplots(
             -(-len(pools) // columns),
             columns,
