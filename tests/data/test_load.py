@@ -198,3 +198,15 @@ def test_importing_it_is_light():
     heavy = "{'torch', 'transformers', 'datasets', 'pyarrow', 'pandas'}"
     code = f"import sys, curro.data; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+def test_messages_stored_as_json_text_are_messages(tmp_path):
+    messages = [{"role": "user", "content": "1 + 1?"}]
+    path = write_jsonl(tmp_path / "rows.jsonl", {"prompt": json.dumps(messages), "answer": "2"})
+    assert load_prompts(path)[0]["prompt"] == messages
+
+
+@pytest.mark.parametrize("text", ['[{"a": 1}, {"a": 2}] has how many rows?', '[{"a": 1}]', "[{" * 100_000])
+def test_a_prompt_that_only_looks_like_messages_is_text(tmp_path, text):
+    path = write_jsonl(tmp_path / "rows.jsonl", {"prompt": text, "answer": "2"})
+    assert load_prompts(path)[0]["prompt"] == text

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from typing import Any
 
@@ -64,7 +65,7 @@ def content_hash(*parts: Any) -> str:
 
 
 def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
-    prompt = value_at(row, column)
+    prompt = _messages(value_at(row, column))
     if prompt is None:
         raise DataError(f"{at} has no {column!r}: every row needs a prompt")
     if isinstance(prompt, str):
@@ -82,6 +83,18 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
         raise DataError(f"{at} has an empty {column!r}: every row needs a prompt")
     # chat templates read the content of every message, also of one that only calls tools
     return [message if "content" in message else {**message, "content": None} for message in prompt]
+
+
+def _messages(prompt: Any) -> Any:
+    """A prompt, or the messages of one that is their JSON, as some Parquet files store conversations."""
+    if not isinstance(prompt, str) or not re.match(r"\s*\[\s*\{", prompt):
+        return prompt
+    try:
+        messages = json.loads(prompt)
+    except (ValueError, RecursionError):
+        return prompt
+    is_conversation = all(isinstance(message, dict) and "role" in message for message in messages)
+    return messages if is_conversation else prompt
 
 
 def _refuse_other_answers(raw: list[RawRow], column: str) -> None:
