@@ -66,11 +66,11 @@ def test_packages_of_verifiers_are_code_too(values, code):
 
 def test_the_file_that_is_meant_is_named(tmp_path):
     (tmp_path / "work" / "mine.py").write_text(TRAP)
-    with pytest.raises(ConfigError, match=r"^run names code of its own, 'mine:score' \(/.*/work/mine\.py\):"):
+    with pytest.raises(ConfigError, match=r"^run names code of its own, 'mine:score' \(.*mine\.py\):"):
         trust.check(settings(reward="mine:score:a=1"), "run")
     assert not (tmp_path / "work" / "EXECUTED").exists()
     trust.check(settings(), "run")
-    assert trust.resume_command(settings(), "run") == "curro train --resume run"
+    assert trust.resume_command(settings(), "my run") == "curro train --resume 'my run'"
     assert trust.resume_command(settings(sandbox="none"), "run") == "curro train --resume run --trust"
 
 

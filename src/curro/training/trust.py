@@ -8,6 +8,7 @@ with `--trust`.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -45,7 +46,7 @@ def code_of(settings: TrainSettings) -> list[str]:
 
 def resume_command(settings: TrainSettings, folder: Path) -> str:
     """The command that goes on with a run."""
-    return f"curro train --resume {folder}{' --trust' if code_of(settings) else ''}"
+    return f"curro train --resume {shlex.quote(str(folder))}{' --trust' if code_of(settings) else ''}"
 
 
 def check(settings: TrainSettings, source: str) -> None:

@@ -1,4 +1,4 @@
-"""Prioritized replay as published: a max-heap, pools of solved and unsolved prompts, retests.
+"""Prioritized replay as published: highest priorities, pools of solved and unsolved prompts, retests.
 
 `PublishedReplay` is the method. `ProportionalStore` takes the heap's place where draws are proportional to
 the priority.
@@ -47,8 +47,8 @@ class PublishedReplay(Selection):
         smoothing: weight of the new observation (section 5: 0.8).
         initial_priority: of prompts not seen yet; infinity makes every prompt come once before any
             comes twice, exploration and retests aside (section 2). Section 5: 0.2.
-        draw: "top" takes the highest priorities from a max-heap, ties at random; "proportional" draws
-            with probability proportional to the priority from a sum tree (section 4.2).
+        draw: "top" takes the highest priorities, as the paper's heap does, ties at random;
+            "proportional" draws with probability proportional to the priority (section 4.2).
         exploration: the share of batches drawn uniformly from the main heap (4.2, 5).
         bonus: added where p >= 1/2, for concise reasoning (section 4.4, 5: 1e-4).
         tolerance: of the success rate from 0 and 1, for the pools (section 4.1); section 5: 0.
