@@ -186,10 +186,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         warning = "" if names is None else check_rewards(curriculum, options, names)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         check_batches(curriculum, options, dataset, fill.when_short, update_option)
-        repeated = "" if factory is not None else repeated_rows(rows.row_digests)
+        repeated = "" if factory is not None or no_check else repeated_rows(rows.row_digests)
         of_rows = [repeated] if repeated else []
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
-            of_rows.append(LORA_RATE.format(options.learning_rate, "learning_rate="))
+            of_rows.append(LORA_RATE.format(options.learning_rate))
         if not no_check and environment is None and factory is None:
             check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
