@@ -223,7 +223,7 @@ def test_the_command(tmp_path):
     said = run_command("doctor", str(LOGS / "verl"), folder=tmp_path)
     assert "24 groups have no signal" in said
     assert "What to do next:" in said
-    assert "cannot be read as a log" in run_command("doctor", __file__, folder=tmp_path, status=2)
+    assert "is no log" in run_command("doctor", __file__, folder=tmp_path, status=2)
     assert "no file or folder 'nothere.jsonl'" in run_command(
         "doctor", "nothere.jsonl", folder=tmp_path, status=2
     )
