@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 from datasets import Dataset
-from transformers import TrainerState
+from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, TrainerState
 from trl import GRPOConfig
 
 from curro.core.bases import Selection
@@ -21,11 +21,22 @@ from curro.core.files import check_writable
 from curro.core.identity import DatasetRows
 from curro.core.registry import VERIFIERS
 from curro.core.text import did_you_mean
+from curro.data.media import first_media
 from curro.methods.admission.band import DifficultyBand, between
 from curro.reward.adapters import refuse_columns, reward_of
 from curro.reward.row_checks import check_before_run
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
+
+
+def named_arguments(trainer: type[Any], args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a trainer by name, also where a library has replaced the class by one with **kwargs."""
+    bound = inspect.signature(trainer).bind_partial(*args, **kwargs)
+    others = [p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD]
+    given = dict(bound.arguments)
+    for name in others:
+        given |= given.pop(name, {})
+    return given
 
 
 def build_curriculum(
@@ -96,17 +107,43 @@ def rows_of(dataset: Dataset, *, is_played: bool) -> DatasetRows:
     return DatasetRows([{**row, "prompt": json.dumps(row, sort_keys=True, default=str)} for row in dataset])
 
 
-def reward_names(reward_funcs: Any, environment_factory: Any) -> list[str] | None:
-    """The names that TRL will give reward functions, before it has built its trainer.
+def reward_functions(value: Any, args: GRPOConfig, *, may_lack: bool) -> list[Any]:
+    """The reward functions that a trainer's argument `reward_funcs` has.
 
-    None if they are not known before: an environment's own reward has its class' name.
+    Args:
+        value: a function, an object that can be called, a model or its name, or several of them.
+        may_lack: whether environments may give the reward.
+
+    Raises:
+        ConfigError: something else, none at all, or another number of weights.
     """
-    if environment_factory is not None:
-        return None
+    functions = [] if value is None else [*value] if isinstance(value, list | tuple) else [value]
+    for function in functions:
+        if inspect.isclass(function) or not (isinstance(function, str) or callable(function)):
+            raise ConfigError(
+                f"reward_funcs has {function!r:.50}: a reward is a function, an object that can be called, or"
+                " a model"
+            )
+        if isinstance(function, str):
+            try:
+                AutoConfig.from_pretrained(function, trust_remote_code=args.trust_remote_code)
+            except (OSError, ValueError):
+                raise ConfigError(
+                    f"reward_funcs has the text {function!r}, and no model with this name can be read: give "
+                    "the function itself, or the folder of a reward model"
+                ) from None
+    if not functions and not may_lack:
+        raise ConfigError("`reward_funcs` is required: give a function that scores completions")
+    weights = args.reward_weights
+    if weights is not None and len(weights) != len(functions):
+        raise ConfigError(f"reward_weights has {len(weights)} numbers for {len(functions)} reward functions")
+    return functions
+
+
+def reward_names(functions: Sequence[Any]) -> list[str]:
+    """The names that TRL will give reward functions."""
     names = []
-    for function in reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]:
-        while isinstance(function, functools.partial):
-            function = function.func
+    for function in map(_unwrapped, functions):
         if isinstance(function, str) or hasattr(function, "config"):
             names.append(model_name(function))
         else:
@@ -114,37 +151,65 @@ def reward_names(reward_funcs: Any, environment_factory: Any) -> list[str] | Non
     return names
 
 
-def check_rows(reward_funcs: Any, args: GRPOConfig, rows: Any, say: Callable[[str], object]) -> None:
+def _unwrapped(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def check_rows(
+    functions: Sequence[Any], args: GRPOConfig, rows: Dataset, say: Callable[[str], object]
+) -> None:
     """Score rows with their own answers before TRL loads the model (`curro.reward.row_checks`).
 
     Functions of the user's own are called in the main process alone, and models not at all.
 
     Args:
-        reward_funcs: as TRL takes them.
-        rows: of the data set.
+        functions: from `reward_functions`.
+        rows: the data set.
         say: called with what is to be logged.
 
     Raises:
-        ConfigError: a reward of curro's does not fit more than 1% of the rows.
-        RewardError: it needs columns that the rows lack.
+        ConfigError: a function cannot be called with the columns of the rows, or a reward of curro's does not
+            fit more than 1% of the rows.
+        RewardError: a reward of curro's needs columns that the rows lack.
     """
-    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-    plain = [function for function in functions if inspect.isroutine(function)]
     extra = {
         "completion_ids": [0], "trainer_state": TrainerState(),
         **dict.fromkeys(("log_extra", "log_metric"), lambda *_: None),
     }  # fmt: skip
-    for function, name in zip(plain, reward_names(plain, None) or [], strict=True):
+    given = {"prompts", "completions", *extra, *rows.column_names} - {"prompt", "completion"}
+    for function, name in zip(functions, reward_names(functions), strict=True):
+        if isinstance(function, str) or hasattr(function, "config"):
+            continue
         reward, is_own = reward_of(function, name, extra), not hasattr(function, "reward")
         if not is_own:
             refuse_columns(reward, rows.column_names)
-        if not inspect.iscoroutinefunction(function) and not (is_own and args.process_index):
+        try:
+            inspect.signature(function).bind(**dict.fromkeys(given))
+        except TypeError as error:
+            raise ConfigError(
+                f"reward {name!r} cannot be called as TRL calls it, with prompts, completions and every "
+                f"column of the data by name: {error}; the rows have {', '.join(rows.column_names)}"
+            ) from None
+        inner = _unwrapped(function)
+        is_awaited = any(map(inspect.iscoroutinefunction, (inner, inner.__call__)))
+        if not is_awaited and not (is_own and args.process_index):
             check_before_run(rows, reward, say, "no_check=True")
 
 
 def model_name(model: Any) -> str:
     """The last part of a model's name, by which TRL calls its rewards and the folder of a run."""
     return str(model if isinstance(model, str) else model.config._name_or_path).split("/")[-1]
+
+
+def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
+    """The tokenizer or processor that TRL will take for these arguments."""
+    if given.get("processing_class") is not None:
+        return given["processing_class"]
+    model = given["model"]
+    name = model if isinstance(model, str) else model.config._name_or_path
+    return AutoProcessor.from_pretrained(name, trust_remote_code=args.trust_remote_code)
 
 
 def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
@@ -177,29 +242,65 @@ def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]
     return sentence
 
 
+def check_media(dataset: Dataset, has_admission: bool, read: Callable[[], Any]) -> None:
+    """Refuse images, video and sound where they cannot be trained on.
+
+    Args:
+        read: gives the tokenizer or processor, which is asked for only if there are any.
+    """
+    columns = sorted({"image", "images"}.intersection(dataset.column_names))
+    where = f"the column {', '.join(columns)}" if columns else ""
+    if not where and "prompt" in dataset.column_names and isinstance(dataset[0]["prompt"], list):
+        prompts = dataset.select_columns(["prompt"]).iter(8192)
+        first = first_media(({"prompt": prompt} for part in prompts for prompt in part["prompt"]), ())
+        where = "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
+    if not where:
+        return
+    if has_admission:
+        raise ConfigError(
+            f"admission works with text alone, and train_dataset has {where}: TRL's batches of images cannot "
+            "be put together from several rounds; leave the admission out"
+        )
+    if isinstance(read(), PreTrainedTokenizerBase):
+        raise ConfigError(
+            f"train_dataset has {where}, and a tokenizer reads text alone: give the processor of a model "
+            "that reads images as `processing_class`, or take text data"
+        )
+
+
 def check_batches(
-    curriculum: Curriculum, args: GRPOConfig, dataset: Dataset, when_short: str, update_option: str | None
+    curriculum: Curriculum,
+    args: GRPOConfig,
+    dataset: Dataset,
+    when_short: str,
+    update_option: str | None,
+    has_held_out: bool,
 ) -> None:
     """Refuse arguments of TRL with which this curriculum's batches cannot be made or trained on.
 
     Args:
         when_short: what the fill does with a batch that stays short.
         update_option: an option that changes optimizer steps, if there is one.
+        has_held_out: whether there is an `eval_dataset`.
     """
     rows, group = cast(int, args.generation_batch_size), cast(int, args.num_generations)
-    images = sorted({"image", "images"}.intersection(dataset.column_names))
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
     own_advantage, first = curriculum.has_advantage, curriculum.allocation.first
     conflicts = (
+        (args.num_iterations < 1, f"num_iterations={args.num_iterations}: at least 1 is needed"),
+        (args.max_completion_length == 0, "max_completion_length=0: a rollout needs a token at least"),
+        (
+            args.temperature <= 0,
+            f"temperature={args.temperature:g}: the rollouts of a group would be the same; take more than 0",
+        ),
+        (
+            args.eval_strategy != "no" and not has_held_out,
+            "eval_strategy says when to evaluate, and there is no eval_dataset: give one, or leave it out",
+        ),
         (
             rows // group > len(dataset),
             f"a batch takes {rows // group} prompts and the data set has {len(dataset)}: lower "
             "per_device_train_batch_size or steps_per_generation, or raise num_generations",
-        ),
-        (
-            gated and bool(images),
-            f"admission works with text alone, and train_dataset has the column {', '.join(images)}: TRL's "
-            "batches of images cannot be put together from several rounds; leave the admission out",
         ),
         (
             gated and when_short == "finish",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -45,10 +44,14 @@ from curro.hosts.trl.checks import (
     build_curriculum,
     check_batches,
     check_kinds,
+    check_media,
     check_rewards,
     check_rows,
     model_name,
+    named_arguments,
     placeholder_rows,
+    processing_class,
+    reward_functions,
     reward_names,
     rows_of,
 )
@@ -163,7 +166,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         no_check: bool = False,
         **kwargs: Any,
     ) -> None:
-        given = inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments
+        given = named_arguments(GRPOTrainer, args, kwargs)
         if environment is not None:
             for other in ("rollout_func", "environment_factory", "tools"):
                 if given.get(other):
@@ -182,16 +185,21 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         }  # fmt: skip
         rows = rows_of(dataset, is_played=factory is not None)
         self.curriculum = curriculum = build_curriculum(curriculum, parts, rows, options.seed)
-        names = reward_names(given.get("reward_funcs"), factory)
-        warning = "" if names is None else check_rewards(curriculum, options, names)
+        functions = given["reward_funcs"] = reward_functions(
+            given.get("reward_funcs"), options, may_lack=factory is not None
+        )
+        # an environment's own reward has its class' name, which is not known before
+        warning = check_rewards(curriculum, options, reward_names(functions)) if factory is None else ""
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
-        check_batches(curriculum, options, dataset, fill.when_short, update_option)
+        has_held_out = given.get("eval_dataset") is not None
+        check_batches(curriculum, options, dataset, fill.when_short, update_option, has_held_out)
+        check_media(dataset, curriculum.has_admission, lambda: processing_class(given, options))
         repeated = "" if factory is not None else repeated_rows(rows.row_digests)
         of_rows = [repeated] if repeated else []
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
             of_rows.append(LORA_RATE.format(options.learning_rate, "learning_rate="))
-        if not no_check and environment is None and factory is None:
-            check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
+        if not (no_check or environment or factory or given.get("rollout_func")):
+            check_rows(functions, options, dataset, of_rows.append)
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
         self._merges_rounds = curriculum.has_admission or not curriculum.allocation.needs_budget
         needs = {
@@ -207,7 +215,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         for name in ("_metrics", "_logs"):
             if not hasattr(self, name):  # a newer TRL has renamed what is logged, which changes nothing else
                 setattr(self, name, defaultdict(lambda: defaultdict(list)))
-        if names is None:
+        if factory is not None:
             warning = check_rewards(curriculum, options, self.reward_func_names)
         if environment is not None:
             self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
