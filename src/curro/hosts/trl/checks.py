@@ -30,7 +30,7 @@ from curro.runs.writer import KeepRollouts
 
 
 def named_arguments(trainer: type[Any], args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a trainer by name, also where a library has replaced the class by one with **kwargs."""
+    """The arguments of a trainer by name, also of a class with **kwargs that another library puts there."""
     bound = inspect.signature(trainer).bind_partial(*args, **kwargs)
     others = [p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD]
     given = dict(bound.arguments)
