@@ -4,6 +4,7 @@ import inspect
 import sys
 import types
 
+import pytest
 import trl
 import trl.trainer.grpo_trainer as original
 
@@ -13,7 +14,11 @@ source = inspect.getsource(original.GRPOTrainer).replace(
 module = types.ModuleType("UnslothGRPOTrainer")
 module.__dict__.update(vars(original), __name__=module.__name__)
 sys.modules[module.__name__] = module
+source = source.replace("_compute_loss(", "_other_loss(")  # what Unsloth leaves of it is not called
 source += """
+    def _compute_loss(self, model, inputs):
+        raise AssertionError
+
 class UnslothGRPOTrainer(_UnslothGRPOTrainer):
     def __init__(self, model, args=None, **kwargs):
         super().__init__(model=model, args=args, **kwargs)
@@ -23,7 +28,9 @@ exec(compile(source, "<rewritten>", "exec"), module.__dict__)
 for place in (trl, trl.trainer, original):
     place.GRPOTrainer = module.UnslothGRPOTrainer
 
-from tests.hosts.trl.setup import trainer  # noqa: E402 - as the user imports curro after Unsloth
+from tests.hosts.trl.setup import trainer  # noqa: E402 - curro is imported after Unsloth
+
+from curro.core.errors import ConfigError  # noqa: E402
 
 options = {"admission": "signal", "save_strategy": "steps", "save_steps": 1}
 host = trainer(sys.argv[1], max_steps=2, **options)
@@ -35,3 +42,5 @@ again = trainer(sys.argv[1], max_steps=3, **options)
 again.train(resume_from_checkpoint=True)
 assert again.state.global_step == 3
 assert again.curriculum.metrics()["in_flight"] == 0
+with pytest.raises(ConfigError, match="UnslothGRPOTrainer has changed GRPOTrainer's _compute_loss"):
+    trainer(sys.argv[1], curriculum="metis")
