@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from datasets import Dataset, IterableDataset
 from tests.hosts.trl.setup import PROMPTS, config, dataset, first_token_is_even, trainer
+from transformers import TrainingArguments
 
 import curro
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
@@ -51,6 +52,9 @@ LARGE = curro.Curriculum(
 BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"keep": 2}, "KeepRollouts"),
     ({"fill": {"limit": 3}}, "FillSettings"),
+    ({"peft_config": {"r": 2}}, "peft_config"),
+    ({"processing_class": "gpt2"}, "processing_class"),
+    ({"args": TrainingArguments("x", use_cpu=True)}, "args is a GRPOConfig"),
     ({"seed": "x"}, "seed"),
     ({"seed": -1}, "seed"),
     ({"on_groups": "print"}, "on_groups"),

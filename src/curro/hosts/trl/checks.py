@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 from datasets import Dataset
-from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, TrainerState
+from peft import PeftConfig
+from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
 
 from curro.core.bases import Selection
@@ -67,24 +68,39 @@ def build_curriculum(
     return Curriculum.from_config({"seed": seed, **config, **beside}, rows)
 
 
-def check_kinds(args: GRPOConfig, train_dataset: Any, *, keep: Any, fill: Any, on_groups: Any) -> None:
-    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them."""
-    if train_dataset is None:
+def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
+    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them.
+
+    Args:
+        given: TRL's arguments.
+        own: `keep`, `fill` and `on_groups`.
+    """
+    if given.get("train_dataset") is None:
         raise ConfigError(
             "`train_dataset` is required: it may be left out only where one `environment_factory` makes the "
             "prompts and `max_steps` says for how long"
         )
-    kinds = (
-        ("keep", isinstance(keep, KeepRollouts), "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
-        ("fill", isinstance(fill, FillSettings), "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
-        ("on_groups", on_groups is None or callable(on_groups), "a function that takes a GroupRecord"),
-        ("train_dataset", isinstance(train_dataset, Dataset), "a `datasets.Dataset` to choose from"),
-    )
-    given = {"keep": keep, "fill": fill, "on_groups": on_groups, "train_dataset": type(train_dataset)}
-    for name, is_right, what in kinds:
-        if not is_right:
-            raise ConfigError(f"{name} is {what}, not {given[name]!r:.50}")
-    check_writable(Path(cast(str, args.output_dir)))
+    if "model" not in given:
+        raise ConfigError("`model` is required: the name of a model, or the model")
+    nothing = type(None)
+    kinds: dict[str, tuple[Any, str]] = {
+        "args": (GRPOConfig, "a GRPOConfig"),
+        "train_dataset": (Dataset, "a `datasets.Dataset` to choose from"),
+        "processing_class": (
+            (PreTrainedTokenizerBase, ProcessorMixin, nothing),
+            "a tokenizer or a processor",
+        ),
+        "peft_config": ((PeftConfig, nothing), "an object such as peft.LoraConfig(r=8)"),
+        "keep": (KeepRollouts, "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
+        "fill": (FillSettings, "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
+        "on_groups": ((Callable, nothing), "a function that takes a GroupRecord"),
+    }
+    for name, value in {**given, **own}.items():
+        kind, what = kinds.get(name, (object, ""))
+        if not isinstance(value, kind):
+            text = repr(type(value) if name == "train_dataset" else value)
+            raise ConfigError(f"{name} is {what}, not {text:.50}")
+    check_writable(Path(cast(str, given["args"].output_dir)))
 
 
 def placeholder_rows(args: GRPOConfig) -> Dataset:

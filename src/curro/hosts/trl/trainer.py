@@ -178,7 +178,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if given.get("train_dataset") is None and callable(factory) and options.max_steps > 0:
             given["train_dataset"] = placeholder_rows(options)
         dataset = cast(Dataset, given.get("train_dataset"))
-        check_kinds(options, dataset, keep=keep, fill=fill, on_groups=on_groups)
+        check_kinds(given, keep=keep, fill=fill, on_groups=on_groups)
         parts = {
             "allocation": allocation, "advantage": advantage, "admission": admission,
             "reward_range": reward_range, "signal": signal,
