@@ -11,6 +11,7 @@ from transformers import TrainingArguments
 
 import curro
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
+from curro.lab.model import build_tokenizer
 
 
 class WithoutSelect(curro.Selection):
@@ -44,6 +45,12 @@ def messages(**part: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [{"type": "text", "text": "?"} | part]}]
 
 
+def without(part: str) -> Any:
+    tokenizer = build_tokenizer()
+    setattr(tokenizer, part, None)
+    return tokenizer
+
+
 GATED: dict[str, Any] = {"admission": "signal"}
 LARGE = curro.Curriculum(
     "uniform", PROMPTS, allocation="estimates:estimate=4,train=20", advantage="leave-one-out"
@@ -54,6 +61,11 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"fill": {"limit": 3}}, "FillSettings"),
     ({"peft_config": {"r": 2}}, "peft_config"),
     ({"processing_class": "gpt2"}, "processing_class"),
+    ({"processing_class": without("eos_token")}, "eos_token"),
+    ({"processing_class": without("chat_template"), "train_dataset": dataset(True)}, "chat template"),
+    ({"model": "no/such-model", "processing_class": None}, "'no/such-model'"),
+    ({"tools": print}, "tools is a list"),
+    ({"environment_factory": {"game": WithoutSelect}, "train_dataset": dataset(True)}, "`reset`"),
     ({"args": TrainingArguments("x", use_cpu=True)}, "args is a GRPOConfig"),
     ({"seed": "x"}, "seed"),
     ({"seed": -1}, "seed"),

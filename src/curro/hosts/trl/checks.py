@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from datasets import Dataset
 from peft import PeftConfig
 from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
+from trl.chat_template_utils import supports_tool_calling
 
 from curro.core.bases import Selection
 from curro.core.curriculum import Curriculum
@@ -80,7 +81,7 @@ def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
             "`train_dataset` is required: it may be left out only where one `environment_factory` makes the "
             "prompts and `max_steps` says for how long"
         )
-    if "model" not in given:
+    if given.get("model") is None:
         raise ConfigError("`model` is required: the name of a model, or the model")
     nothing = type(None)
     kinds: dict[str, tuple[Any, str]] = {
@@ -91,6 +92,9 @@ def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
             "a tokenizer or a processor",
         ),
         "peft_config": ((PeftConfig, nothing), "an object such as peft.LoraConfig(r=8)"),
+        "tools": ((list, nothing), "a list of functions"),
+        "rollout_func": ((Callable, nothing), "a function"),
+        "environment_factory": ((Callable, Mapping, nothing), "a class or function that makes environments"),
         "keep": (KeepRollouts, "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
         "fill": (FillSettings, "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
         "on_groups": ((Callable, nothing), "a function that takes a GroupRecord"),
@@ -220,12 +224,90 @@ def model_name(model: Any) -> str:
 
 
 def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
-    """The tokenizer or processor that TRL will take for these arguments."""
-    if given.get("processing_class") is not None:
-        return given["processing_class"]
-    model = given["model"]
-    name = model if isinstance(model, str) else model.config._name_or_path
-    return AutoProcessor.from_pretrained(name, trust_remote_code=args.trust_remote_code)
+    """The tokenizer or processor, which TRL would read after the model."""
+    reader, model = given.get("processing_class"), given["model"]
+    if reader is None:
+        name = model if isinstance(model, str) else model.config._name_or_path
+        try:
+            reader = AutoProcessor.from_pretrained(
+                name,
+                revision=(args.model_init_kwargs or {}).get("revision"),
+                truncation_side="left",
+                padding_side="left",
+                trust_remote_code=args.trust_remote_code,
+            )
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"no tokenizer of {name!r} can be read ({str(error).splitlines()[0]}): check the name, or "
+                "give a tokenizer as `processing_class`"
+            ) from None
+    return reader
+
+
+def check_reader(reader: Any, given: Mapping[str, Any], dataset: Dataset, *, has_admission: bool) -> None:
+    """Refuse prompts and tools that the tokenizer or processor cannot put before the model."""
+    prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
+    factory = given.get("environment_factory")
+    factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
+    images = media(dataset)
+    text_alone = isinstance(reader, PreTrainedTokenizerBase)
+    is_named = isinstance(factory, Mapping) and "environment" in dataset.column_names
+    other = set(dataset["environment"]) - {*factory} if is_named else set()
+    conflicts = (
+        (
+            getattr(reader, "tokenizer", reader).eos_token_id is None,
+            "the tokenizer has no token that ends a completion: set its eos_token",
+        ),
+        (
+            not isinstance(prompt, str) and reader.chat_template is None,
+            "train_dataset has messages, and the tokenizer has no chat template: set its chat_template, or "
+            "give prompts as text",
+        ),
+        (
+            bool(images) and has_admission,
+            f"admission works with text alone, and train_dataset has {images}: batches of images are not "
+            "put together from several rounds; leave the admission out",
+        ),
+        (
+            bool(images) and text_alone,
+            f"train_dataset has {images}, and a tokenizer reads text alone: give the processor of a model "
+            "that reads images as `processing_class`, or take text data",
+        ),
+        (
+            any(inspect.isclass(one) and not callable(getattr(one, "reset", None)) for one in factories),
+            "an environment of environment_factory has no method `reset`",
+        ),
+        (
+            isinstance(factory, Mapping) and not is_named,
+            "environment_factory has several environments, and train_dataset has no column environment that "
+            "names one of them for each row",
+        ),
+        (bool(other), f"environment_factory has no environment {', '.join(map(repr, sorted(other)))}"),
+        (
+            bool(given.get("tools") or factories) and not supports_tool_calling(reader),
+            "the chat template shows the model no calls of tools: take a model or a template that does",
+        ),
+    )
+    refuse_first(conflicts)
+
+
+def media(dataset: Dataset) -> str:
+    """Where the rows have images, video or sound, in words; empty if they have text alone."""
+    columns = sorted({"image", "images"}.intersection(dataset.column_names))
+    if columns:
+        return f"the column {', '.join(columns)}"
+    if "prompt" not in dataset.column_names or isinstance(dataset[0]["prompt"], str):
+        return ""
+    parts = dataset.select_columns(["prompt"]).iter(8192)
+    first = first_media(({"prompt": prompt} for part in parts for prompt in part["prompt"]), ())
+    return "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
+
+
+def refuse_first(conflicts: Iterable[tuple[bool, str]]) -> None:
+    """Raise a ConfigError with the first sentence whose condition holds."""
+    for is_refused, sentence in conflicts:
+        if is_refused:
+            raise ConfigError(sentence)
 
 
 def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
@@ -256,32 +338,6 @@ def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]
     if all(name in VERIFIERS for name in ([gate_part] if gate_part else names)):
         raise ConfigError(sentence)
     return sentence
-
-
-def check_media(dataset: Dataset, has_admission: bool, read: Callable[[], Any]) -> None:
-    """Refuse images, video and sound where they cannot be trained on.
-
-    Args:
-        read: gives the tokenizer or processor, which is asked for only if there are any.
-    """
-    columns = sorted({"image", "images"}.intersection(dataset.column_names))
-    where = f"the column {', '.join(columns)}" if columns else ""
-    if not where and "prompt" in dataset.column_names and isinstance(dataset[0]["prompt"], list):
-        prompts = dataset.select_columns(["prompt"]).iter(8192)
-        first = first_media(({"prompt": prompt} for part in prompts for prompt in part["prompt"]), ())
-        where = "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
-    if not where:
-        return
-    if has_admission:
-        raise ConfigError(
-            f"admission works with text alone, and train_dataset has {where}: TRL's batches of images cannot "
-            "be put together from several rounds; leave the admission out"
-        )
-    if isinstance(read(), PreTrainedTokenizerBase):
-        raise ConfigError(
-            f"train_dataset has {where}, and a tokenizer reads text alone: give the processor of a model "
-            "that reads images as `processing_class`, or take text data"
-        )
 
 
 def check_batches(
@@ -338,6 +394,4 @@ def check_batches(
             f"DeepSpeed makes its updates itself: leave out {update_option}",
         ),
     )
-    for is_refused, sentence in conflicts:
-        if is_refused:
-            raise ConfigError(sentence)
+    refuse_first(conflicts)

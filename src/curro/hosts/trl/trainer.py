@@ -44,7 +44,7 @@ from curro.hosts.trl.checks import (
     build_curriculum,
     check_batches,
     check_kinds,
-    check_media,
+    check_reader,
     check_rewards,
     check_rows,
     model_name,
@@ -193,7 +193,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         has_held_out = given.get("eval_dataset") is not None
         check_batches(curriculum, options, dataset, fill.when_short, update_option, has_held_out)
-        check_media(dataset, curriculum.has_admission, lambda: processing_class(given, options))
+        reader = given["processing_class"] = processing_class(given, options)
+        check_reader(reader, given, dataset, has_admission=curriculum.has_admission)
         repeated = "" if factory is not None else repeated_rows(rows.row_digests)
         of_rows = [repeated] if repeated else []
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
