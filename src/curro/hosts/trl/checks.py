@@ -102,7 +102,7 @@ def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
     for name, value in {**given, **own}.items():
         kind, what = kinds.get(name, (object, ""))
         if not isinstance(value, kind):
-            text = repr(type(value) if name == "train_dataset" else value)
+            text = " ".join(repr(type(value) if name == "train_dataset" else value).split())
             raise ConfigError(f"{name} is {what}, not {text:.50}")
     check_writable(Path(cast(str, given["args"].output_dir)))
 
@@ -231,7 +231,7 @@ def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
         try:
             reader = AutoProcessor.from_pretrained(
                 name,
-                revision=(args.model_init_kwargs or {}).get("revision"),
+                revision=cast(Any, args.model_init_kwargs or {}).get("revision"),
                 truncation_side="left",
                 padding_side="left",
                 trust_remote_code=args.trust_remote_code,
@@ -247,7 +247,7 @@ def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
 def check_reader(reader: Any, given: Mapping[str, Any], dataset: Dataset, *, has_admission: bool) -> None:
     """Refuse prompts and tools that the tokenizer or processor cannot put before the model."""
     prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
-    factory = given.get("environment_factory")
+    factory: Any = given.get("environment_factory")
     factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
     images = media(dataset)
     text_alone = isinstance(reader, PreTrainedTokenizerBase)
