@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -244,53 +244,6 @@ def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
     return reader
 
 
-def check_reader(reader: Any, given: Mapping[str, Any], dataset: Dataset, *, has_admission: bool) -> None:
-    """Refuse prompts and tools that the tokenizer or processor cannot put before the model."""
-    prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
-    factory: Any = given.get("environment_factory")
-    factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
-    images = media(dataset)
-    text_alone = isinstance(reader, PreTrainedTokenizerBase)
-    is_named = isinstance(factory, Mapping) and "environment" in dataset.column_names
-    other = set(dataset["environment"]) - {*factory} if is_named else set()
-    conflicts = (
-        (
-            getattr(reader, "tokenizer", reader).eos_token_id is None,
-            "the tokenizer has no token that ends a completion: set its eos_token",
-        ),
-        (
-            not isinstance(prompt, str) and reader.chat_template is None,
-            "train_dataset has messages, and the tokenizer has no chat template: set its chat_template, or "
-            "give prompts as text",
-        ),
-        (
-            bool(images) and has_admission,
-            f"admission works with text alone, and train_dataset has {images}: batches of images are not "
-            "put together from several rounds; leave the admission out",
-        ),
-        (
-            bool(images) and text_alone,
-            f"train_dataset has {images}, and a tokenizer reads text alone: give the processor of a model "
-            "that reads images as `processing_class`, or take text data",
-        ),
-        (
-            any(inspect.isclass(one) and not callable(getattr(one, "reset", None)) for one in factories),
-            "an environment of environment_factory has no method `reset`",
-        ),
-        (
-            isinstance(factory, Mapping) and not is_named,
-            "environment_factory has several environments, and train_dataset has no column environment that "
-            "names one of them for each row",
-        ),
-        (bool(other), f"environment_factory has no environment {', '.join(map(repr, sorted(other)))}"),
-        (
-            bool(given.get("tools") or factories) and not supports_tool_calling(reader),
-            "the chat template shows the model no calls of tools: take a model or a template that does",
-        ),
-    )
-    refuse_first(conflicts)
-
-
 def media(dataset: Dataset) -> str:
     """Where the rows have images, video or sound, in words; empty if they have text alone."""
     columns = sorted({"image", "images"}.intersection(dataset.column_names))
@@ -301,13 +254,6 @@ def media(dataset: Dataset) -> str:
     parts = dataset.select_columns(["prompt"]).iter(8192)
     first = first_media(({"prompt": prompt} for part in parts for prompt in part["prompt"]), ())
     return "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
-
-
-def refuse_first(conflicts: Iterable[tuple[bool, str]]) -> None:
-    """Raise a ConfigError with the first sentence whose condition holds."""
-    for is_refused, sentence in conflicts:
-        if is_refused:
-            raise ConfigError(sentence)
 
 
 def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
@@ -340,24 +286,26 @@ def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]
     return sentence
 
 
-def check_batches(
-    curriculum: Curriculum,
-    args: GRPOConfig,
-    dataset: Dataset,
-    when_short: str,
-    update_option: str | None,
-    has_held_out: bool,
+def check_combinations(
+    given: Mapping[str, Any], curriculum: Curriculum, when_short: str, update_option: str | None
 ) -> None:
-    """Refuse arguments of TRL with which this curriculum's batches cannot be made or trained on.
+    """Refuse arguments of TRL that do not go together, or not with this curriculum.
 
     Args:
+        given: TRL's arguments.
         when_short: what the fill does with a batch that stays short.
         update_option: an option that changes optimizer steps, if there is one.
-        has_held_out: whether there is an `eval_dataset`.
     """
-    rows, group = cast(int, args.generation_batch_size), cast(int, args.num_generations)
+    args, dataset, reader = given["args"], given["train_dataset"], given["processing_class"]
+    rows, group = args.generation_batch_size, args.num_generations
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
     own_advantage, first = curriculum.has_advantage, curriculum.allocation.first
+    prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
+    factory: Any = given.get("environment_factory")
+    factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
+    is_named = isinstance(factory, Mapping) and "environment" in dataset.column_names
+    other = set(dataset["environment"]) - {*factory} if is_named else set()
+    images = media(dataset)
     conflicts = (
         (args.num_iterations < 1, f"num_iterations={args.num_iterations}: at least 1 is needed"),
         (args.max_completion_length == 0, "max_completion_length=0: a rollout needs a token at least"),
@@ -366,7 +314,7 @@ def check_batches(
             f"temperature={args.temperature:g}: the rollouts of a group would be the same; take more than 0",
         ),
         (
-            args.eval_strategy != "no" and not has_held_out,
+            args.eval_strategy != "no" and given.get("eval_dataset") is None,
             "eval_strategy says when to evaluate, and there is no eval_dataset: give one, or leave it out",
         ),
         (
@@ -393,5 +341,40 @@ def check_batches(
             update_option is not None and bool(args.deepspeed or args.deepspeed_plugin),
             f"DeepSpeed makes its updates itself: leave out {update_option}",
         ),
+        (
+            getattr(reader, "tokenizer", reader).eos_token_id is None,
+            "the tokenizer has no token that ends a completion: set its eos_token",
+        ),
+        (
+            not isinstance(prompt, str) and reader.chat_template is None and not given.get("rollout_func"),
+            "train_dataset has messages, and the tokenizer has no chat template: set its chat_template, or "
+            "give prompts as text",
+        ),
+        (
+            bool(images) and gated,
+            f"admission works with text alone, and train_dataset has {images}: batches of images are not "
+            "put together from several rounds; leave the admission out",
+        ),
+        (
+            bool(images) and isinstance(reader, PreTrainedTokenizerBase),
+            f"train_dataset has {images}, and a tokenizer reads text alone: give the processor of a model "
+            "that reads images as `processing_class`, or take text data",
+        ),
+        (
+            any(inspect.isclass(one) and not callable(getattr(one, "reset", None)) for one in factories),
+            "an environment of environment_factory has no method `reset`",
+        ),
+        (
+            isinstance(factory, Mapping) and not is_named,
+            "environment_factory has several environments, and train_dataset has no column environment that "
+            "names one of them for each row",
+        ),
+        (bool(other), f"environment_factory has no environment {', '.join(map(repr, sorted(other)))}"),
+        (
+            bool(given.get("tools") or factories) and not supports_tool_calling(reader),
+            "the chat template shows the model no calls of tools: take a model or a template that does",
+        ),
     )
-    refuse_first(conflicts)
+    for is_refused, sentence in conflicts:
+        if is_refused:
+            raise ConfigError(sentence)

@@ -42,9 +42,8 @@ from curro.hosts.trl.batches import (
 )
 from curro.hosts.trl.checks import (
     build_curriculum,
-    check_batches,
+    check_combinations,
     check_kinds,
-    check_reader,
     check_rewards,
     check_rows,
     model_name,
@@ -191,10 +190,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         # an environment's own reward has its class' name, which is not known before
         warning = check_rewards(curriculum, options, reward_names(functions)) if factory is None else ""
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
-        has_held_out = given.get("eval_dataset") is not None
-        check_batches(curriculum, options, dataset, fill.when_short, update_option, has_held_out)
-        reader = given["processing_class"] = processing_class(given, options)
-        check_reader(reader, given, dataset, has_admission=curriculum.has_admission)
+        given["processing_class"] = processing_class(given, options)
+        check_combinations(given, curriculum, fill.when_short, update_option)
         repeated = "" if factory is not None else repeated_rows(rows.row_digests)
         of_rows = [repeated] if repeated else []
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
