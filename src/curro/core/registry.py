@@ -52,7 +52,6 @@ BUILTIN: dict[str, dict[str, str]] = {
         "band": "curro.methods.admission.band:DifficultyBand",
         "variance": "curro.methods.admission.variance:VarianceBand",
         "signal": "curro.methods.admission.signal:Signal",
-        "best": "curro.contrib.best:Best",
     },
 }
 
