@@ -131,7 +131,7 @@ def test_rewards_beyond_the_range_widen_it_and_nothing_becomes_nan():
     everything = np.arange(6)
     for step in (40, 10_000, 10**9):
         values = [*posterior.combine(everything, step)]
-        values += [*posterior.draw(everything, step, rng), posterior.expected(everything, step)]
+        values += [*posterior.draw(everything, step), posterior.expected(everything, step)]
         assert np.isfinite(values).all()
         assert (np.array(values[3:]) >= 0).all()
         assert (values[3] <= 1).all()
@@ -196,7 +196,7 @@ def test_a_draw_is_scaled_by_how_much_of_its_range_the_rewards_vary():
     """Rewards of 0.4 and 0.6 have the rate 1/2 and the variance 0.01, and not the 0.25 of 0 and 1."""
     _, posterior = curriculum_of(1)
     posterior.count[0], posterior.mean[0], posterior.variance[0] = 1e9, 0.5, 0.01
-    drawn, _ = posterior.draw(np.array([0]), 0, np.random.default_rng(0))
+    drawn, _ = posterior.draw(np.array([0]), 0)
     assert drawn[0] == pytest.approx(0.01, rel=1e-3)
 
 
