@@ -115,8 +115,8 @@ METHODS = {
 `frontier` is the default, and `told` knows the pass rates that 16 rollouts of each prompt measured. `highest`
 to `quarter` were tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not
 moderated; `text-and-entropy` with today's. The rows of 7c104e2's own `frontier` are called `unmoderated`, and
-those with moderated predictions and a learnt variance of the weights `learnt-variance`; no option brings these
-two back.
+those with moderated predictions and a learnt variance of the weights `learnt-variance`; no option brings
+these two back.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),
