@@ -59,6 +59,9 @@ class FeaturePosterior(FadedPosterior):
         features: "text"; "entropy", how sure the policy is of its first two tokens (`Features`), for
             which a host has to lend the policy; "text+entropy"; or "" for `known` alone.
         known: a column of the data set with pass rates known before training (`Features`).
+
+    Raises:
+        ConfigError: an option that is none of these; a column that is missing, or not of pass rates.
     """
 
     needs_second_visits = False

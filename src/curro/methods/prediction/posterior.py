@@ -63,6 +63,9 @@ class FadedPosterior(Predictor):
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: H in training steps, above 0; None: learnt. Evidence that fades by a factor d in each step
             has H = log(1/2) / log(d).
+
+    Raises:
+        ConfigError: a half-life that is not above 0.
     """
 
     needs_second_visits = True
