@@ -90,14 +90,12 @@ def adapter() -> tuple[ModuleType, ModuleType]:
         "ray.util": {},
         "ray.util.scheduling_strategies": {"NodeAffinitySchedulingStrategy": object},
         "transfer_queue": {},
-        **dict.fromkeys(
-            ("verl", "verl.trainer", "verl.trainer.ppo", "verl.trainer.ppo.v1", "verl.utils"), {}
-        ),
+        "verl": {}, "verl.trainer": {}, "verl.trainer.ppo": {}, "verl.trainer.ppo.v1": {}, "verl.utils": {},
         "verl.trainer.ppo.v1.replay_buffer": {"ReplayBuffer": Buffer, "ReplayBufferAsync": Buffer},
         "verl.utils.tensordict_utils": {"list_of_dict_to_tensordict": list},
         "omegaconf": {"OmegaConf": object},
         "tensordict": {"TensorDict": lambda fields, batch_size: fields},
-    }
+    }  # fmt: skip
     version = patch.object(importlib.metadata, "version", lambda name: "0.9.1")
     with version, replaced(names_of, "curro.hosts.verl"):
         import curro.hosts.verl.owner as owner
