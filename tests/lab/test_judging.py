@@ -41,26 +41,6 @@ def test_a_chain_is_right_as_often_as_all_of_its_letters(judge) -> None:
         assert abs(realised - judge.expected_variance(row)) < 0.015
 
 
-def test_the_stated_share_of_answers_is_what_is_to_be_expected(judge) -> None:
-    rng, stated, asked = random.Random(0), [], []
-    for _ in range(2000):
-        messages, answer = judge.judgment(rng)
-        stated.append(read_prediction(answer))
-        prompt = messages[-1]["content"].splitlines()[-2]
-        asked.append(round(judge.expected_variance({"prompt": prompt}), 2))
-    right = np.mean(np.array(stated) == asked)
-    by_chance = np.mean(np.array(stated[1:]) == asked[:-1])
-    assert by_chance < 0.3
-    assert abs(right - (judge.warm.calibrated + (1 - judge.warm.calibrated) * by_chance)) < 0.03
-
-
-def test_judgments_are_of_training_problems_alone(judge) -> None:
-    held_out = {row["prompt"] for row in judge.family.problems(500, seed=0, split="test")}
-    rng = random.Random(0)
-    shown = {line for _ in range(300) for line in judge.judgment(rng)[0][-1]["content"].splitlines()}
-    assert not shown & held_out
-
-
 @pytest.mark.parametrize("shown", [0, 1, 2, 3])
 def test_the_warm_model_seldom_fails_and_knows_what_is_uncertain(judge, shown) -> None:
     torch.set_num_threads(1)

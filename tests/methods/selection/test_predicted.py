@@ -79,11 +79,6 @@ def test_an_exponent_draws_in_proportion_to_a_power_of_what_is_predicted():
     np.testing.assert_allclose(seen / 2000, np.array([0, 1, 4, 9]) / 14, atol=0.04)
 
 
-def test_draws_in_proportion_do_not_repeat_a_prompt():
-    draw = curriculum_of(4, candidates=4, exponent=2).select(4, step=0)
-    assert sorted(draw.prompts.tolist()) == [0, 1, 2, 3]
-
-
 def test_ties_are_broken_at_random():
     first = {int(curriculum_of(6, "Variances", seed=s).select(1, step=0).prompts[0]) for s in range(60)}
     assert first == set(range(6))
