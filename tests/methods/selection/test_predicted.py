@@ -110,17 +110,6 @@ def test_quality_of_the_prediction():
     assert metrics["prediction/mean_absolute_error"] == pytest.approx(1 / 2)
 
 
-def test_how_much_of_the_spread_is_chosen():
-    curriculum = curriculum_of(4, candidates=4)
-    draw = curriculum.select(2, step=0)
-    curriculum.observe(draw.tickets, [[1, 0], [0, 0]])
-    # candidates 0, 1/4, 1/2, 3/4: variance 5/64; chosen 1/2 and 3/4: 1/64
-    assert curriculum.metrics()["prediction/spread_kept"] == pytest.approx(5**-0.5)
-    same = curriculum_of(4, candidates=4)
-    same.load_state_dict(curriculum.state_dict())
-    assert same.metrics() == curriculum.metrics()
-
-
 def test_a_predictor_that_asks_the_policy_needs_one():
     curriculum = curriculum_of(4, "Asks")
     with pytest.raises(ConfigError, match="Asks asks the policy, and no host has lent it"):

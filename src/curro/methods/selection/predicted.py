@@ -120,7 +120,6 @@ class Predicted(Selection):
         chosen = np.concatenate([np.arange(uniform), best])
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
-        self.quality.choose(value, value[best])
         promised = value if self.target is None else value * (1 - value)
         self._offsets_P = promised[chosen] - promised.mean()
         self.predictor.selected(prompts)
