@@ -147,17 +147,6 @@ def predictor_after(rewards, *, at=0, size=2, reward_range=(0.0, 1.0), **options
     return selection.predictor
 
 
-def test_the_expected_informativeness_is_ab_over_the_beta_posterior():
-    predictor = predictor_after([1, 1, 1, 0, 1, 1, 0, 1], thompson=False)
-    # the learnt prior is Beta(160/59, 96/59), as tests/methods/prediction/test_posterior.py works it out;
-    # with 6 successes and 2 failures: Beta(514/59, 214/59)
-    for prompt, a, b in ((0, 514 / 59, 214 / 59), (1, 160 / 59, 96 / 59)):
-        prompts = np.array([prompt])
-        assert predictor.success_rate(prompts, 0)[0] == pytest.approx(a / (a + b), rel=1e-7)
-        expected = a * b / ((a + b) * (a + b + 1))
-        assert predictor.informativeness(prompts, 0)[0] == pytest.approx(expected, rel=1e-7)
-
-
 def test_draws_have_the_moments_of_the_posterior():
     predictor = predictor_after([1, 1, 1, 0, 1, 1, 0, 1])
     a, b = 514 / 59, 214 / 59
