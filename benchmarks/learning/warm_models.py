@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import typer
+from benchmarks.common import sampled_rewards
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from curro.core.errors import ConfigError, CurroError
@@ -32,7 +33,6 @@ from curro.lab.sampling import EpisodeFamily, verify_with
 from curro.methods.prediction.metis.template import Template, read_template
 from curro.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.sampling import sampled_rewards
 
 SYSTEM = "You are a helpful assistant."
 RATE_FIFTHS = (0.0, 1e-9, 0.2, 0.4, 0.6, 0.8, 1.0 - 1e-9, 1.1)

@@ -24,6 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 import typer
+from benchmarks.common import sampled_rewards
 from benchmarks.learning.warm_models import Judge
 
 from curro.data import load_prompts
@@ -34,7 +35,7 @@ from curro.methods.prediction.quality import rank_correlation
 from curro.reward import resolve_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
-from curro.rollout.sampling import sample, sampled_rewards
+from curro.rollout.sampling import sample
 
 SKILLS = {"weak": 2.0, "middling": 0.5, "strong": 0.25}
 GROUP = 8
