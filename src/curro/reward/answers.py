@@ -191,7 +191,7 @@ _SAYS = re.compile(
     r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:(?:(?!\bnot\b|cannot|n't)[^\n.:=?]){0,60}?\b(?:is|are|be|equals)\b(?!n't)|\s*\**\s*[:=→]|\s-\s)"
     r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
     r"|答案(?:是|为|[:\uff1a])|答え(?:は|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
-    r"[\s:*]*",
+    r"[\s:*}]*",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!。]\**(?:\s|\Z)|\n|,?\s(?:and not|not|rather than)\s")
@@ -208,6 +208,8 @@ def said(text: str) -> Iterator[str]:
         quoted = re.match(r'"([^"\n]+)"', tail)
         if quoted:
             tail = quoted[1]
+        elif '"' in match[0]:  # a field of JSON
+            tail = re.split(r',\s*"|\}\s*\Z', tail, maxsplit=1)[0]
         content = _SENTENCE_END.split(tail, maxsplit=1)[0].strip(" *")
         if content:
             yield content
@@ -256,6 +258,7 @@ nan|<na>|n/a|na|n.a.|nat|none|none.|null|nil|[]|{}|()|""|''|-|--|?|...|[null]|["
 _ELSEWHERE = re.compile(
     r"(?:see|refer to) (?:the )?(?:solution|proof|explanation|above|below|figure|diagram|text)\b.{0,40}"
     r"|(?:the )?(?:answer|solution|proof) (?:is )?(?:not (?:provided|given|available|found)|omitted)|omitted"
+    r"|answers? (?:may|will|can) vary|varies"
 )
 PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
 """Texts that data sets write where they have no answer."""

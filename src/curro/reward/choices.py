@@ -22,7 +22,7 @@ _LETTER = re.compile(
     | (?P<c>[A-J])\s*(?:[.):,;=-]|\\colon)(?!\S*[(^_])
     | (?P<d>[B-HJ])\s+(?!(?:is|are|was)\s+(?:wrong|incorrect|false|not)|isn't|can)(?=[a-z(\\0-9])
     | (?P<e>A)\s+(?:because|since|as|is\ correct|is\ the)\b
-    )""",
+    )(?!\W*or\W+[A-J]\b)""",
     re.VERBOSE,
 )
 _CALLED = re.compile(

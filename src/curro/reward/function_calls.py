@@ -89,7 +89,7 @@ def all_match(
 def _fits(
     call: Call, name: str, allowed: Mapping[str, Sequence[Any]], declared: Mapping[str, Any] | None
 ) -> bool:
-    if call.name != name or call.positional or not set(call.named) <= set(allowed):
+    if name not in (call.name, call.name.removeprefix("functions.")) or call.positional or not set(call.named) <= set(allowed):
         return False
     missing = set(allowed) - set(call.named)
     if declared is not None:

@@ -190,15 +190,24 @@ _CONDITION = re.compile(
 def _texts(pair: _Pair) -> float | None:
     wanted, said = pair.words
     if wanted == said:
-        return float(wanted != "")
+        return float(wanted != "") if not _has_both_cases(pair.gold) else None
     return 0.0 if len(pair.answer) > notation.LONGEST or not said else None
 
 
-def _phrases(pair: _Pair) -> float | None:
+def _has_both_cases(text: str) -> bool:
+    """Whether a letter stands for two things, as R and r."""
+    letters = set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", text))
+    return any(letter.lower() in letters for letter in letters if letter.isupper())
+
+
+def _phrases(pair: _Pair) -> float | Unscored | None:
     """Words, where the answer may go on with a reason, or be the end of a sentence."""
     if not _is_wordy(pair.gold) or pair.numbers[0]:
         return None
     wanted, said = pair.words
+    items = [sorted(re.split(r"\s*,\s*(?:and\s)?\s*|\s+and\s+", text)) for text in pair.words]
+    if items[0] == items[1]:
+        return Unscored(f"the order of the words in the answer {pair.gold!r:.60} may count")
     begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said.replace("*", ""))
     return float(begins is not None or notation.ends_with(pair.answer, pair.gold))
 
@@ -286,7 +295,7 @@ def _pairs_of_ends(pair: _Pair) -> Unscored | None:
 def _relations(pair: _Pair) -> float | None:
     """What math-verify would read as its last term: a divisor, a residue; and a set for a tuple."""
     gold, answer = notation.expression(pair.gold), notation.expression(pair.answer)
-    if re.search(r"\\(?:mid|nmid|equiv)(?![a-z])", answer) and not re.search(r"\\|[|]", gold + answer[:2]):
+    if re.search(r"\\(?:n?mid|equiv|to)(?![a-z])", answer) and not re.search(r"\\|[|]", gold + answer[:2]):
         return 0.0
     brackets = {text[0] for text in (gold, answer) if _LIST.fullmatch(text)}
     return 0.0 if len(brackets) == 2 else None
@@ -377,7 +386,8 @@ _OTHER_THAN = re.compile(
     r"|\d\S*\s*(?:\\text\{\s*)?\s*(?:(?:is|are|was|do|does|did|could|would)(?:n't|\s+not)\b"
     r"|(?:is|are|was)\s+(?:wrong|incorrect)|cannot|can't|fails)\b[^\d)]*\Z"
     r"|\d\S*\s+(?:\\text\{\s*)?(?:less|more|fewer|greater) than\b[^\d]*\Z"
-    r"|\?\W*\Z",
+    r"|(?:\bfrom\s+|\A)\S*\d\S*\s*(?:\\text\{\s*)?\bto\b\s*\}?\s*\S*\d\S*\Z"
+    r"|\?\W*(?:(?:no|wrong)\W*)?\Z",
     re.IGNORECASE,
 )
 """Says that a number is not the answer."""

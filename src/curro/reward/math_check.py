@@ -160,13 +160,13 @@ def _same(gold: Any, answer: Any) -> bool:
 
 
 def _named(answer: Any) -> Any:
-    """An answer with a name for each derivative, and with the imaginary unit where i is the only name."""
+    """An answer with a name for each derivative, and with the imaginary unit where i or j is the only name."""
     if isinstance(answer, sympy.Basic) and answer.has(sympy.Derivative):
         return answer.replace(
             lambda term: isinstance(term, sympy.Derivative), lambda term: sympy.Symbol(str(term))
         )
     names = answer.free_symbols if isinstance(answer, sympy.Expr) else ()
-    return answer.subs(dict.fromkeys(names, sympy.I)) if set(map(str, names)) == {"i"} else answer
+    return answer.subs(dict.fromkeys(names, sympy.I)) if [*map(str, names)] in (["i"], ["j"]) else answer
 
 
 def _components(answer: Any) -> list[Any]:
