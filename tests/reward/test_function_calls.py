@@ -41,7 +41,7 @@ def score(text: str, answer: object = ANSWER, **columns: object) -> float | None
         ("", None),
         ("Sure: f(a=1)", None),
         ("print(a)", None),
-        ("I call it.\n{\"name\": \"f\"", None),
+        ('I call it.\n{"name": "f"', None),
         ("f(a=b)", None),
         ("f(a=2*3)", None),
         ("f(a=g(1))", None),

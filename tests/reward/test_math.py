@@ -55,7 +55,9 @@ RIGHT: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{\text{All real numbers except }2}", r"(-\infty,2)\cup(2,\infty)"),
         (r"\boxed{\{3k+1 : k \in \mathbb{Z}\}}", "3k+1"), (r"1:\sqrt{3}:2", r"1:\sqrt3:2"),
         ("no real solutions", "no solution"), (r"\boxed{5 µm}", "5e-6 m"), (r"\boxed{2 GHz}", "2e9 Hz"),
-        (r"\boxed{€1.234,56}", "1234.56"), (r"\boxed{3+4j}", "3+4i"), (r"\text{The answer is }42", "42"),
+        (r"\boxed{€1.234,56}", "1234.56"), (r"\boxed{\left(\frac{1}{2}\right)^2}", "1/4"),
+        ("It is 0.25, or 25%.", "0.25"), ("B is the right answer, since A and C are wrong.", "B"),
+        (r"\boxed{3+4j}", "3+4i"), (r"\text{The answer is }42", "42"),
         ('{"answer": [1, 2], "confidence": 3}', "[1, 2]"),
     ],
     "names that count": [

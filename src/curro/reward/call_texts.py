@@ -19,7 +19,6 @@ Nothing is evaluated: Python and JSON are parsed, and only literals are values.
 from __future__ import annotations
 
 import ast
-import json
 import re
 import warnings
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from curro.reward.answers import in_answer_tags, outside_thoughts, without_end_tokens
+from curro.reward.literals import value_of
 
 LONGEST = 20_000
 """Characters of a text that is read."""
@@ -195,14 +195,10 @@ def _in_lines(text: str) -> list[Call] | None:
 
 def _json(text: str) -> Any:
     """The value of a JSON text, or of a Python literal, as some models write."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return read(text.strip())
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            continue
-    raise Broken(text[:80])
+    try:
+        return value_of(text)
+    except ValueError as error:
+        raise Broken(str(error)) from None
 
 
 NAMES = ("name", "function", "tool_name", "function_name", "tool", "action", "api_name")
@@ -253,7 +249,8 @@ def _from_python(text: str) -> list[Call] | None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
                 statements = _Constants().visit(ast.parse(source)).body
-                return [_call(item) for statement in statements for item in _values(statement)]
+                calls = [_call(item) for statement in statements for item in _values(statement)]
+                return calls if calls or text.startswith("[") else None
         except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
             continue
     return None

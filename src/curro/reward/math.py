@@ -181,7 +181,8 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
 
 
 _CONDITION = re.compile(
-    r"\b(?:if|when|where|unless|any|all|every|each|by|least|most|than|between|except|multiples?|integers?|primes?)\b",
+    r"\b(?:if|when|where|unless|any|all|every|each|by|least|most|more|less|fewer|than|between|except|multiples?"
+    r"|integers?|primes?)\b",
     re.IGNORECASE,
 )
 """Words with which an answer is more than the formula in it."""
@@ -269,6 +270,9 @@ def _numbers(pair: _Pair) -> float | Job | None:
     expected, value = pair.numbers
     if expected and value:
         return float(quantities.same_numbers(expected, value, asks_percent=pair.asks_percent))
+    stated = [quantities.number(part, like=expected) for part in re.split(r",?\s*\bor\b", pair.answer)]
+    if expected and len(stated) > 1 and all(stated):  # 0.25, or 25%
+        return float(all(quantities.same_numbers(expected, part) for part in stated if part))
     if expected and (_OTHER_THAN.search(pair.answer[-200:]) or _BOUND.search(pair.answer)):
         return 0.0
     for degrees, radians in ((expected, pair.answer), (value, pair.gold)):
@@ -322,15 +326,6 @@ def _columns(pair: _Pair) -> Job | None:
 _BINOMIAL = re.compile(r"\A\\[dt]?binom\s*\{([^{}]*)\}\s*\{([^{}]*)\}\Z")
 
 
-def _laws(pair: _Pair) -> Job | None:
-    """f(x) = x is f(y) = y."""
-    laws = _LAW.fullmatch(notation.unwrapped(pair.gold)), _LAW.fullmatch(notation.unwrapped(pair.answer))
-    if not (laws[0] and laws[1]):
-        return None
-    answer = re.sub(rf"(?<![A-Za-z\\]){laws[1][1]}(?![A-Za-z])", laws[0][1], pair.answer)
-    return notation.expression(pair.gold), notation.expression(answer)
-
-
 def _roots(pair: _Pair) -> Job | None:
     """x_1 = 2, x_2 = 3 is x = 2 or x = 3."""
     texts = notation.expression(pair.gold), notation.expression(pair.answer)
@@ -345,13 +340,18 @@ def _roots(pair: _Pair) -> Job | None:
 _ROOT = re.compile(r"(?<![A-Za-z\\])([a-z])(_\{?\d\}?)?\s*=")
 
 
-def _parameters(pair: _Pair) -> Job | None:
-    """2k + 1 for any integer k is 2n + 1."""
-    name = notation.parameter(pair.gold) or notation.parameter(pair.answer)
+def _bound(pair: _Pair) -> Job | None:
+    """f(x) = x is f(y) = y, and 2k + 1 for any integer k is 2n + 1."""
+    laws = [_LAW.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer)]
     gold, answer = notation.expression(pair.gold), notation.expression(pair.answer)
     letters = [set(_VARIABLE.findall(text)) for text in (gold, answer)]
     only = letters[0] - letters[1], letters[1] - letters[0]
-    if name not in only[0] | only[1] or not len(only[0]) == len(only[1]) == 1:
+    named = (
+        {law[1] for law in laws if law}
+        if all(laws)
+        else {notation.parameter(pair.gold), notation.parameter(pair.answer)}
+    )
+    if not (len(only[0]) == len(only[1]) == 1 and named & (only[0] | only[1])):
         return None
     return gold, re.sub(rf"(?<![A-Za-z\\]){only[1].pop()}(?![A-Za-z])", only[0].pop(), answer)
 
@@ -361,7 +361,7 @@ _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
     *(_texts, _phrases, _dates, _numerals, _congruences, _substances, _times, _ratios, _numbers),
-    *(_pairs_of_ends, _relations, _assignments, _columns, _laws, _roots, _parameters),
+    *(_pairs_of_ends, _relations, _assignments, _columns, _roots, _bound),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""
 
@@ -393,7 +393,7 @@ _OTHER_THAN = re.compile(
 """Says that a number is not the answer."""
 
 _BOUND = re.compile(
-    r"\A\s*(?:\\[lg](?:eq?|t)|<(?!<)|>(?!>)|[\u2264\u2265])"
+    r"\A\s*(?:\\[lg](?:eq?|t)(?![a-z])|<(?!<)|>(?!>)|[\u2264\u2265])"
     r"|\A\s*(?:\\text\{\s*)?(?:at (?:least|most)|(?:more|less) than)"
     r"|\bor (?:more|less|fewer|greater|higher|lower|above|below)\s*\}?\s*\Z",
     re.IGNORECASE,

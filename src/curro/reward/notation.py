@@ -342,7 +342,7 @@ def expression(text: str) -> str:
     """An answer as math-verify reads it best: unwrapped, in LaTeX, with its marks in their usual forms."""
     text = unwrapped(text)
     builder = _SET_BUILDER.match(text)
-    if builder and re.search(r"[<>]|\\[lg]e", builder[1]):
+    if builder and re.search(r"[<>]|\\[lg]eq?(?![a-z])", builder[1]):
         text = builder[1]
     text = re.sub(r"\A(?:\\?\$|€|£|¥|₹)\s*(?=[\d.(\\-])", "", text)
     for pattern, mark in _MARKS:

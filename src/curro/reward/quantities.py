@@ -363,15 +363,7 @@ def _measure(number: Number) -> tuple[str, Fraction] | None:
     return (" ".join(f"{kind}^{n}" for kind, n in sorted(powers.items()) if n), size) if parts else None
 
 
-_WRITTEN_UNITS = {
-    "mph": "mi/h",
-    "kph": "km/h",
-    "kmh": "km/h",
-    "a.m": "am",
-    "p.m": "pm",
-    "a.m.": "am",
-    "p.m.": "pm",
-}
+_WRITTEN_UNITS = dict(pairs("mph mi/h kph km/h kmh km/h a.m am p.m pm a.m. am p.m. pm"))
 
 
 def same_numbers(gold: Number, answer: Number, *, asks_percent: bool = True) -> bool:
@@ -489,16 +481,6 @@ def ratio(text: str) -> list[Fraction] | None:
     return [share / shares[0] for share in shares] if shares[0] else None
 
 
-_BASES = {
-    "two": "2",
-    "three": "3",
-    "four": "4",
-    "five": "5",
-    "six": "6",
-    "seven": "7",
-    "eight": "8",
-    "nine": "9",
-}
 _BASE = re.compile(
     r"\(?(?P<digits>(?=[A-Fa-f]*\d|[A-F]{2})[0-9A-Fa-f]+(?:,[0-9A-Fa-f]{3})*)\)?\s*(?:_\s*\{?\s*\(?(?P<base>\d+|[a-z]+)\)?\s*\}?|\(?\s*(?:in\s+)?base\s*(?P<word>\d+|[a-z]+)\)?)"
 )
@@ -514,5 +496,5 @@ def numeral(text: str) -> tuple[str, str] | None:
     if match is None:
         return None
     base = match["base"] or match["word"]
-    base = _BASES.get(base, base)
+    base = str(_SMALL.get(base, base))
     return (match["digits"].upper().replace(",", ""), base) if base.isdecimal() else None
