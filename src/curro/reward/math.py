@@ -177,7 +177,11 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
         if part and _CONDITION.search(gold.replace(part, " ")):
             return Unscored(f"of the answer {gold!r:.60} only {part!r:.30} is read, which is not all of it")
         gold = part or gold
-    return notation.expression(gold), notation.expression(answer)
+    wanted, said = (
+        str(number.value) if number and not re.search(r"\d", text) else notation.expression(text)
+        for text, number in zip((gold, answer), pair.numbers, strict=True)
+    )
+    return wanted, said
 
 
 _CONDITION = re.compile(
@@ -418,7 +422,7 @@ def _assigned(
         return f"({', '.join(values[0].values())})", f"({', '.join(values[1][name] for name in names)})"
     named = values[0] or values[1] or {}
     other = notation.unwrapped(answer if values[0] else gold)
-    other = re.sub(r"\A\([^()=]*\)\s*=\s*", "", other.replace(r"\left", "").replace(r"\right", ""))
+    other = re.sub(r"\A\([^()=]*\)\s*=\s*", "", other)
     if values[0] and not other.startswith(("(", "[")) and other.count(",") == len(named) - 1:
         other = f"({other})"
     if not other.startswith("("):

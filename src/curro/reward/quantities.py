@@ -247,7 +247,7 @@ _WRITTEN: list[tuple[re.Pattern[str], Any]] = [
         lambda m: m[1] + m[2].replace(".", "") + (f".{m[3]}" if m[3] else ""),
     ),
     (re.compile(r"\A(\d{1,2})((?:,\d{2})+,\d{3})(?![\d,])"), lambda m: m[1] + m[2].replace(",", "")),
-    (re.compile(r"\A\\left\s*\(([^(),]*)\\right\s*\)\Z"), r"\1"),
+    (re.compile(r"\A\(([^(),]*)\)\Z"), r"\1"),
     (re.compile(r"(?<=\d)(?:\^\s*\{?)?\s*(?:\\text\s*\{)?(?:st|nd|rd|th)\}{0,2}\Z"), ""),
 ]
 

@@ -7,6 +7,7 @@ nothing that the function did can run in the trainer.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import logging
@@ -50,14 +51,12 @@ def main() -> None:
         trainer.send_bytes(_raised(error))
         return
     trainer.send_bytes(b'{"ready": true}')
-    while True:
-        try:
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
             arguments = pickle.loads(trainer.recv_bytes())
-        except (EOFError, ConnectionError):
-            return
-        signal.setitimer(signal.ITIMER_REAL, setup["seconds"] + GRACE_SECONDS)
-        trainer.send_bytes(_reply(function, arguments, setup["cpu_seconds"]))
-        signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_REAL, setup["seconds"] + GRACE_SECONDS)
+            trainer.send_bytes(_reply(function, arguments, setup["cpu_seconds"]))
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def load_check(module: str) -> Callable[..., Any]:
