@@ -257,6 +257,7 @@ def test_floats_that_functions_return_may_differ_a_little():
         ["x = 1\nassert x == 1"],
         ["for x in []:\n    assert f(x) == 2"],
         ["f(1)"],
+        ["assert f(1) == f(1)"],
         {
             "unittest": "import unittest\nclass TestCases(unittest.TestCase):\n    @unittest.skip('')\n"
             "    def test_it(self): f(1)"
