@@ -14,7 +14,7 @@ The public files: `guru` takes the mathematics of LLM360/guru-RL-92k, `dapo` Byt
 `eurus` PRIME-RL/Eurus-2-RL-Data, `open-rs` knoveleng/open-rs, `code` ByteDance-Seed/Code-Contests-Plus, and
 `test` any file with a problem and its answer, as MATH-500, AIME and AMC23 (`problem` or `question`,
 `answer`), Minerva (`problem`, `solution`) and OlympiadBench (`question`, `final_answer`) have them. `bfcl`
-reads a category of the installed package bfcl-eval, or all of them (docs/multi-turn.md); a fifth is held out
+reads a category of the installed package bfcl-eval, or all of them (docs/multi-turn.md); 17.8% are held out
 under the name `test`. With `--held-out` 1,024 rows, or `--held-out-problems`, go into that file and not into
 the other.
 """

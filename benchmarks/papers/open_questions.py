@@ -24,7 +24,7 @@ import typer
 from benchmarks.common import RESULTS, write_page
 from benchmarks.papers.metis import HARD, METIS
 from benchmarks.papers.pspo import SMOOTHED, STD, grpo
-from benchmarks.papers.variants import Results, Row, Variant, mean_interval
+from benchmarks.papers.variants import Results, Row, Variant, mean_interval, not_run
 
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
@@ -274,7 +274,8 @@ def table(question: Question, results: Results) -> str:
         lines.append(f"| {' | '.join([*cells, str(len(rows))])} |")
     score = "held-out reward" if question.metric == "eval/reward" else "held-out pass@1"
     head = ["", score, "against the first", *columns, "seeds"]
-    return f"| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}\n" + "\n".join(lines)
+    text = f"| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}\n" + "\n".join(lines)
+    return "\n\n".join([text, *not_run([label for label, rows in rows_of.items() if not rows])])
 
 
 def main(
