@@ -7,6 +7,7 @@ mistake is answered in a second; the model is loaded when it is first asked for.
 from __future__ import annotations
 
 import importlib.util
+import mimetypes
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -194,15 +195,15 @@ def _is_local(name: str) -> bool:
     return name.startswith((".", "/", "~")) or Path(name).suffix in (*READERS, ".gguf") or Path(name).exists()
 
 
-MEDIA = ("image", "images", "video", "videos", "audio", "audios")
-"""Columns in which data sets keep what a text model cannot read."""
+_MEDIA = re.compile(r"(^|_)(image|video|audio|multi_modal)s?(_|\d|$)", re.IGNORECASE)
+"""The names of columns in which data sets keep what a text model cannot read."""
 
 
 def check_text(prompts: PromptSet) -> None:
     """Raises ConfigError where a prompt has images, video or sound: the models trained here read text."""
-    columns = [name for name in MEDIA if name in prompts.columns]
+    columns = [name for name in prompts.columns if _MEDIA.search(name)]
     for number, row in enumerate(prompts):
-        kinds = [name for name in columns if _is_media(row[name])]
+        kinds = [name for name in columns if _is_media(row.get(name), name)]
         if isinstance(row["prompt"], list):
             contents = [message.get("content") for message in row["prompt"]]
             parts = [part for content in contents if isinstance(content, list) for part in content]
@@ -215,10 +216,16 @@ def check_text(prompts: PromptSet) -> None:
             )
 
 
-def _is_media(value: Any) -> bool:
+def _is_media(value: Any, column: str) -> bool:
     if isinstance(value, str):  # a path or an address; other texts are only called so
-        return bool(re.search(r"^data:|\.(png|jpe?g|webp|gif|bmp|mp4|webm|wav|mp3|flac)$", value.lower()))
-    return value is not None and value != []
+        kind = (mimetypes.guess_type(value)[0] or "").partition("/")[0]
+        is_address = value.startswith(("http://", "https://", "data:"))
+        return kind in ("image", "video", "audio") or (is_address and "_" not in column)
+    if isinstance(value, list | dict):
+        inner = value.values() if isinstance(value, dict) else value
+        return any(_is_media(part, column) for part in inner)
+    is_number = isinstance(value, int | float)
+    return value is not None and (not is_number or "_" not in column)
 
 
 def run_reward(spec: str, settings: TrainSettings, prompts: PromptSet) -> Reward:
