@@ -110,8 +110,6 @@ class VerlSettings:
                 f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
                 "curro.hosts.trl"
             )
-        if self.admission is not None:
-            refuse(self.admission.needs_top_up, "top-up", "verl")
         gives_less = self.allocation is not None and not self.has_ragged_groups
         if gives_less and self.selection.leaves_out != "groups":
             raise ConfigError(
