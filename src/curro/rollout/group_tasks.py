@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError, CurroError, EngineError, FillError, PromptError, RewardError
-from curro.core.groups import Feedback, MissingRewards
+from curro.core.groups import MissingRewards
 from curro.core.policy import AuxiliarySamples
 from curro.rollout.engines.engine import Engine, Prompt, Rollout
 from curro.rollout.fill import Fill
-from curro.rollout.group import Counts, Group, GroupFailed, GroupUnscored
+from curro.rollout.group import Counts, Group, GroupFailed, GroupUnscored, feedback_on
 from curro.rollout.scoring import Scorer, read_scores
 
 
@@ -277,9 +277,7 @@ class Settler:
             group.error = GroupUnscored("no rollout has the part of the reward that is the signal")
             self.counts.wasted_rollouts += group.requested
             return
-        group.admitted = bool(verdict.admitted[0])
         group.verdict = verdict
-        group.informativeness = float(verdict.informativeness[0])
         answered = sum(rollout.error is None for rollout in group.rollouts)
         self.counts.wasted_rollouts += group.requested - answered
         if verdict.auxiliary_samples is not None:
@@ -292,12 +290,3 @@ def release(curriculum: Curriculum, tickets: Iterable[int]) -> None:
     tickets_P = tickets_P[np.isin(tickets_P, curriculum.ledger.tickets)]
     if len(tickets_P):
         curriculum.drop(tickets_P)
-
-
-def feedback_on(groups: Sequence[Group]) -> Feedback:
-    """The rewards of groups as the port takes them."""
-    return Feedback.of_groups(
-        [group.ticket for group in groups],
-        [group.rewards for group in groups],
-        [group.named for group in groups],
-    )
