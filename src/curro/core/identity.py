@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from decimal import Decimal
 from typing import Any
 
@@ -58,7 +58,7 @@ def digest_dataset(
         needed = {prompt_column, "raw_prompt", *(name.partition(".")[0] for name in answers)}
         rows = _InBatches(rows.select_columns([name for name in columns if name in needed]))  # type: ignore[attr-defined]
     answer = first_column(rows, answers)
-    prompts = (row.get(prompt_column, row.get("raw_prompt")) for row in rows)
+    prompts = _checked(row.get(prompt_column, row.get("raw_prompt")) for row in rows)
     return digest_rows(zip(prompts, (answer_of(row, answer) for row in rows), strict=True))
 
 
@@ -76,6 +76,14 @@ def repeated_rows(row_digests: np.ndarray) -> str:
         f"{len(repeated):,} of {len(row_digests):,} rows repeat the prompt and answer of another one (row "
         f"{repeated[0]} those of row {first_N[inverse_N[repeated[0]]]}): each counts as a prompt of its own"
     )
+
+
+def _checked(prompts: Iterable[Any]) -> Iterator[Any]:
+    """The prompts; raises ConfigError at one that is neither text nor messages."""
+    for number, prompt in enumerate(prompts):
+        if not isinstance(prompt, Sized):
+            raise ConfigError(f"row {number}: the prompt is {prompt!r:.50}, neither text nor messages")
+        yield prompt
 
 
 class DatasetRows:
