@@ -152,7 +152,7 @@ class Verl:
         self.threshold = world.number("threshold", 1, 3)
         self.limit = world.choice("limit", [1.0, 3.0, 10.0])
         self.n = world.number("batch", 1, 3)
-        self.checkpoint: tuple[Any, ...] | None = None
+        self.checkpoints: list[tuple[Any, tuple[Any, ...]]] = []
         if world.gate == "everything":
             self.refills = world.chance("refills", 0.5)
         else:
@@ -220,16 +220,18 @@ class Verl:
             path, self.fill.estimates, self.trainer.saved(), self.trainer.admitted, self.queue.tags,
             self.queue.fields, self.buffer.asked, self.rewards,
         )  # fmt: skip
-        self.checkpoint = copy.deepcopy(state)
+        self.checkpoints.append((self.world.disk.saved(path), copy.deepcopy(state)))
         self.world.may_die("trainer", 0.1)
 
     def _resume(self, replay: ModuleType) -> bool:
-        if self.checkpoint is None:
-            return False
-        path, estimates, remembered, admitted, tags, fields, asked, rewards = copy.deepcopy(self.checkpoint)
-        saved = self.world.disk.saved(path)
-        if saved is None:  # the power was lost before its name was kept
-            self.checkpoint = None
+        while self.checkpoints:
+            saved, state = self.checkpoints[-1]
+            path, estimates, remembered, admitted, tags, fields, asked, rewards = copy.deepcopy(state)
+            if self.world.disk.saved(path) is saved:
+                break
+            # the power was lost before the file's name was kept, and with it that of verl's mark after it
+            self.checkpoints.pop()
+        else:
             return False
         self.trainer = Trainer(*remembered)
         self.trainer.admitted = admitted
@@ -268,7 +270,7 @@ class Verl:
             assert all(replay.ADVANTAGE in tag for tag in tags), "a session is trained on without credit"
             self.trainer.train(ticket, rewards_G)
             self._clear(uid)
-        self.client.write_step(step + 1, self.client.metrics())
+        self.client.write_step(step + 1, {})
         self.check(replay)
 
     def _ask(self, replay: ModuleType, number: int) -> None:

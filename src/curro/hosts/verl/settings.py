@@ -158,11 +158,6 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
     filters = algorithm.get("filter_groups", None)
     conflicts = [
         (
-            data.dataloader_num_workers != 0,
-            f"data.dataloader_num_workers={data.dataloader_num_workers} prefetches prompts that were chosen "
-            "before the latest rewards were known: set data.dataloader_num_workers=0",
-        ),
-        (
             bool(v1.sampler.custom_sampler.get("path", None)),
             "trainer.v1.sampler.custom_sampler takes the place of the replay buffer that reports to the "
             "curriculum: leave it out",
