@@ -18,11 +18,43 @@ from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows, read_rows
 
 if TYPE_CHECKING:
+    from curro.reward import Reward
+    from curro.reward.environments import Environment
+    from curro.rollout.engines.engine import SamplingSettings
     from curro.training.plan import Plan
 
 PAGES = Path(__file__).parent / "pages"
 PICTURES = PAGES.parents[1] / "docs" / "img"
 RESULTS = Path(__file__).parent / "results"
+
+
+def sampled_rewards(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Any],
+    reward: Reward,
+    *,
+    samples: int,
+    settings: SamplingSettings,
+    environment: Environment | None = None,
+) -> np.ndarray:
+    """Sample with torch's own generator and score.
+
+    Args:
+        rows: of P prompts.
+        samples: G, completions a prompt; episodes, if there is an `environment`.
+        settings: of a completion; an episode's observations count towards its length.
+
+    Returns:
+        rewards_PG, float64; NaN where the reward did not score.
+    """
+    from curro.rollout.sampling import attempts
+
+    completions, repeated = attempts(
+        model, tokenizer, rows, environment=environment, n=samples, settings=settings
+    )
+    scores = reward.summed(completions, repeated)
+    return np.array([np.nan if score is None else score for score in scores]).reshape(len(rows), samples)
 
 
 def write_page(name: str, title: str, command: str, text: str, folder: Path = RESULTS) -> None:

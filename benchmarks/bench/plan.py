@@ -42,7 +42,6 @@ METHODS = {
         Method("least visited", "least-visited", "replay and filters"),
         Method("zero-variance refill", "uniform admission=signal", "replay and filters"),
         Method("balanced band", "uniform admission=band:0.2,0.8", "replay and filters"),
-        Method("best of ten", "uniform admission=best", "replay and filters"),
         Method("GRESO", "greso", "replay and filters"),
         Method("replay, published", "prioritized-replay:variant=published", "replay and filters"),
         Method("replay", "prioritized-replay", "replay and filters"),

@@ -205,9 +205,9 @@ def warm_rates(task: Task, folder: Path) -> np.ndarray:
 
 def _measure(task: Task, count: int) -> np.ndarray:
     import torch
+    from benchmarks.common import sampled_rewards
 
     from curro.rollout.engines.engine import SamplingSettings
-    from curro.rollout.sampling import sampled_rewards
     from curro.training.plan import plan
 
     prepared = plan(task.settings())

@@ -28,10 +28,10 @@ PARTS, FITS = 10, 60
 def measured(task: Task, prompts: PromptSet, model: str | None) -> np.ndarray:
     """The mean of 16 rollouts of each prompt (N,)."""
     import torch
+    from benchmarks.common import sampled_rewards
 
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import load_model
-    from curro.rollout.sampling import sampled_rewards
     from curro.training.plan import plan
 
     torch.manual_seed(0)

@@ -29,11 +29,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import typer
 from benchmarks.bench.tasks import TASKS
-from benchmarks.common import RESULTS, write_page
+from benchmarks.common import RESULTS, sampled_rewards, write_page
 from benchmarks.papers.variants import Results, Variant
 
 from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.sampling import beside_training, sampled_rewards
+from curro.rollout.sampling import beside_training
 from curro.runs.folder import RunFolder
 from curro.runs.reader import LEARNABLE, read_history
 from curro.training.plan import Plan

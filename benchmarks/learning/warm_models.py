@@ -9,41 +9,158 @@ rates measured afterwards. On the same machine with the same versions it gives t
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import torch
 import typer
+from benchmarks.common import sampled_rewards
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from curro.core.errors import ConfigError, CurroError
 from curro.lab import family as family_of
-from curro.lab.family import Difficulty, Family
-from curro.lab.judging import JudgingFamily
+from curro.lab.families.chains import ERROR_RATES
+from curro.lab.family import Difficulty, Family, Kind, Problem, split_of
 from curro.lab.model import CHECKPOINTS, build_model, build_tokenizer
-from curro.lab.sampling import pass_rates
+from curro.lab.sampling import EpisodeFamily, verify_with
+from curro.methods.prediction.metis.template import Template, read_template
+from curro.reward import Reward
+from curro.rollout.engines.engine import SamplingSettings
 
 SYSTEM = "You are a helpful assistant."
 RATE_FIFTHS = (0.0, 1e-9, 0.2, 0.4, 0.6, 0.8, 1.0 - 1e-9, 1.1)
 """Pass rates in `lab.json`: never, in fifths, always."""
 
 
+@dataclass(frozen=True)
+class Warm:
+    """The supervised warm start: a model of `width` x `layers`, `steps` batches of `batch` demonstrations.
+
+    `chat_share` of them are written as a chat. The matrices learn at twice `learning_rate`.
+    """
+
+    steps: int
+    batch: int = 128
+    learning_rate: float = 5e-3
+    width: int = 64
+    layers: int = 2
+    chat_share: float = 0.2
+
+
+@dataclass(frozen=True)
+class JudgeWarm(Warm):
+    """A warm start with `judgments` dialogues beside every batch, of the same weight in the loss.
+
+    The conversations are METIS'. The share `calibrated` states what is to be expected, the others that of
+    another problem: a model that judges as well as it can has nothing to learn.
+
+    Attributes:
+        shown: how many exemplars a judgment has, each as likely as another.
+        skills: powers of the share of demonstrations that solve a problem, below 1 for a better learner; one
+            is drawn for each judgment, so that its exemplars alone say how good the learner is.
+        template: of the conversations, as METIS takes it.
+    """
+
+    judgments: int = 32
+    calibrated: float = 0.7
+    shown: tuple[int, ...] = (0, 1, 2, 3, 3)
+    skills: tuple[float, ...] = (1.0,)
+    template: str = "lab"
+
+
+SKILLS = (2.0, 1.0, 0.5, 0.25, 0.1)
+WARM = {
+    "chains": Warm(700),
+    "chains_judge": JudgeWarm(700),
+    "chains_calibrated": JudgeWarm(1000, shown=tuple(range(10)), skills=SKILLS, template="lab-compact"),
+    "chain_sum": Warm(800, batch=64),
+    "spell_backward": Warm(1000, learning_rate=3e-3),
+    "locks": Warm(700, batch=64),
+}
+"""By family."""
+
+
+def practice(family: Family, rng: random.Random) -> Problem:
+    """A problem of the training split, short or hard.
+
+    Without the short half the warm model does not learn the steps that hard problems are made of.
+    """
+    kind: Kind = "short" if rng.random() < 0.5 else "hard"
+    row = family.draw(rng, kind)
+    while split_of(row["prompt"]) != "train":
+        row = family.draw(rng, kind)
+    return row
+
+
+def demonstration(family: Family, rng: random.Random) -> tuple[str, ...]:
+    """A prompt of the training split, short or hard, and a worked answer, or an episode, with mistakes."""
+    row = practice(family, rng)
+    turns = family.dialogue(row, rng) if isinstance(family, EpisodeFamily) else [family.worked(row, rng)]
+    return row["prompt"], *turns
+
+
+class Judge:
+    """How much the rewards of a problem of `chains` would differ, and demonstrations that say it."""
+
+    def __init__(self, family: Family, warm: Warm | None = None) -> None:
+        self.family, self.warm = family, warm or WARM[family.name]
+
+    def reliability(self, row: Problem) -> float:
+        """The share of demonstrations that solve the problem: a chain is right if all of its letters are."""
+        return math.prod(1 - ERROR_RATES[letter] for letter in row["prompt"][1:-1])
+
+    def expected_variance(self, row: Problem, skill: float = 1.0) -> float:
+        """The mean of the variance of a group's rewards (division by n): p (1 - p) (n - 1) / n."""
+        p, n = self.reliability(row) ** skill, self.family.recipe.rollouts_per_prompt
+        return p * (1 - p) * (n - 1) / n
+
+    def realised_variance(self, row: Problem, rng: random.Random, skill: float = 1.0) -> float:
+        """The variance of the rewards of one group of demonstrations."""
+        p, n = self.reliability(row) ** skill, self.family.recipe.rollouts_per_prompt
+        rate = sum(rng.random() < p for _ in range(n)) / n
+        return rate * (1 - rate)
+
+    def judgment(self, rng: random.Random) -> tuple[list[dict[str, str]], str]:
+        """A conversation that asks for a judgment of a training problem, and its answer."""
+        assert isinstance(self.warm, JudgeWarm)
+        skills = self.warm.skills
+        skill = rng.choice(skills) if len(skills) > 1 else skills[0]
+        problems = [practice(self.family, rng) for _ in range(rng.choice(self.warm.shown))]
+        exemplars = [(row["prompt"], self.realised_variance(row, rng, skill)) for row in problems]
+        problem = practice(self.family, rng)
+        judged = problem if rng.random() < self.warm.calibrated else practice(self.family, rng)
+        answer = f"\\boxed{{{self.expected_variance(judged, skill):.2f}}}"
+        return _template(self.warm.template).messages(exemplars, problem["prompt"]), answer
+
+
+@cache
+def _template(name: str) -> Template:
+    return read_template(name, exemplars=True)
+
+
 def warm_start(
-    family: Family, *, seed: int = 0, report: Callable[[float], None] | None = None
+    family: Family,
+    warm: Warm | None = None,
+    *,
+    seed: int = 0,
+    report: Callable[[float], None] | None = None,
 ) -> tuple[Any, Any]:
     """A model trained on the family's demonstrations, and its tokenizer.
 
     A share of the demonstrations is written as a chat, half of these with a system message.
 
     Args:
+        warm: what to train on; None: the family's own.
         report: called after every step with the loss, nats per answer token.
     """
-    plan = family.warm
+    plan = warm or WARM[family.name]
     torch.manual_seed(seed)
     rng = random.Random(f"{family.name}/warm/{seed}")
     tokenizer = build_tokenizer()
@@ -56,9 +173,9 @@ def warm_start(
         for optimizer in optimizers
     ]
     for _ in range(plan.steps):
-        loss = model(**_batch(family, tokenizer, rng)).loss
-        if isinstance(family, JudgingFamily):
-            loss = loss + model(**_judgments(family, tokenizer, rng)).loss
+        loss = model(**_batch(family, plan, tokenizer, rng)).loss
+        if isinstance(plan, JudgeWarm):
+            loss = loss + model(**_judgments(Judge(family, plan), plan.judgments, tokenizer, rng)).loss
         model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -84,11 +201,11 @@ def _optimizers(model: Any, learning_rate: float) -> list[torch.optim.Optimizer]
     ]
 
 
-def _batch(family: Family, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
+def _batch(family: Family, plan: Warm, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
     texts = []
-    for _ in range(family.warm.batch):
-        prompt, *turns = family.demonstration(rng)
-        style = rng.random() / family.warm.chat_share
+    for _ in range(plan.batch):
+        prompt, *turns = demonstration(family, rng)
+        style = rng.random() / plan.chat_share
         if style < 1:
             system = SYSTEM if style < 0.5 else ""
             prompt = f"{'<|system|>' if system else ''}{system}<|user|>{prompt}<|assistant|>"
@@ -98,8 +215,8 @@ def _batch(family: Family, tokenizer: Any, rng: random.Random) -> dict[str, torc
     return _inputs(tokenizer, texts)
 
 
-def _judgments(family: JudgingFamily, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
-    judgments = [family.judgment(rng) for _ in range(family.warm.judgments)]
+def _judgments(judge: Judge, count: int, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
+    judgments = [judge.judgment(rng) for _ in range(count)]
     prompts = tokenizer.apply_chat_template(
         [messages for messages, _ in judgments], add_generation_prompt=True, tokenize=False
     )
@@ -123,6 +240,20 @@ def _inputs(tokenizer: Any, texts: list[list[str]]) -> dict[str, torch.Tensor]:
             if turn % 2:
                 labels[i, span] = ids[i, span]
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+def pass_rates(model: Any, tokenizer: Any, family: Family, rows: Sequence[Problem], n: int) -> np.ndarray:
+    """The mean reward of `n` samples at the recipe's temperature of each row, shape (rows,)."""
+    recipe = family.recipe
+    return sampled_rewards(
+        model,
+        tokenizer,
+        rows,
+        Reward(family.name, verify_with(family)),
+        environment=family if isinstance(family, EpisodeFamily) else None,
+        samples=n,
+        settings=SamplingSettings(recipe.max_completion_length, recipe.temperature),
+    ).mean(axis=1)
 
 
 def histogram(rates: np.ndarray) -> dict[str, Any]:
@@ -154,7 +285,7 @@ def main(
     started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress:
-        task = progress.add_task(f"warm start of {name}", total=family.warm.steps)
+        task = progress.add_task(f"warm start of {name}", total=WARM[name].steps)
         model, tokenizer = warm_start(
             family,
             report=lambda loss: progress.update(task, advance=1, description=f"{name}: loss {loss:.3f}"),
@@ -170,7 +301,7 @@ def main(
             pass_rates(model, tokenizer, family, rows, family.recipe.rollouts_per_prompt)
         )
         print(difficulty, measured[difficulty])
-    record = {"family": name, "warm": asdict(family.warm), "seconds": round(seconds), "pass_rates": measured}
+    record = {"family": name, "warm": asdict(WARM[name]), "seconds": round(seconds), "pass_rates": measured}
     (folder / "lab.json").write_text(json.dumps(record, indent=2) + "\n")
 
 

@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 import typer
-from benchmarks.common import RESULTS
+from benchmarks.common import RESULTS, sampled_rewards
 from benchmarks.papers.variants import Results, Tables, Variant, report
 
 from curro.contrib.bfcl.environment import MISSING
@@ -37,7 +37,6 @@ from curro.core.errors import ConfigError
 from curro.reward import resolve_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
-from curro.rollout.sampling import sampled_rewards
 from curro.runs.report.compare import METRIC
 
 CATEGORIES = ("simple_python", "live_simple")

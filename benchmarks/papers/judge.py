@@ -24,17 +24,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 import typer
+from benchmarks.common import sampled_rewards
+from benchmarks.learning.warm_models import Judge
 
 from curro.data import load_prompts
 from curro.lab import family
-from curro.lab.judging import JudgingFamily
 from curro.methods.prediction.metis.predictor import read_prediction
 from curro.methods.prediction.metis.template import Template, read_template
 from curro.methods.prediction.quality import rank_correlation
 from curro.reward import resolve_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
-from curro.rollout.sampling import sample, sampled_rewards
+from curro.rollout.sampling import sample
 
 SKILLS = {"weak": 2.0, "middling": 0.5, "strong": 0.25}
 GROUP = 8
@@ -74,9 +75,8 @@ def judgments(
 
 def of_learners(template: Template, problems: int, tokens: int, counts: Sequence[int], show: int) -> None:
     """The lab's judge with exemplars of three learners."""
-    judge = family("chains_calibrated")
-    assert isinstance(judge, JudgingFamily)
-    model, rows = load_model("lab:chains_calibrated"), judge.problems(problems, seed=3)
+    judge = Judge(family("chains_calibrated"))
+    model, rows = load_model("lab:chains_calibrated"), judge.family.problems(problems, seed=3)
     print(f"| exemplars | failed | {' | '.join(f'{name}: mean, error' for name in SKILLS)} |")
     for shown in counts:
         cells, failed, texts = [], [], []

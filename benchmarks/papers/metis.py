@@ -27,7 +27,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import typer
 from benchmarks.common import PICTURES, RESULTS, write_page
-from benchmarks.learning.warm_models import warm_start
+from benchmarks.learning.warm_models import WARM, warm_start
 from benchmarks.papers.variants import Results, Row, Summary, Tables, Variant, mean_interval, not_run
 from matplotlib.axes import Axes
 
@@ -110,12 +110,12 @@ class ByExample(ChainsJudge):
     """
 
     name = "chains_by_example"
-    warm = replace(ChainsJudge.warm, shown=(3,), template=str(TEMPLATE))
 
 
 def write_by_example() -> None:
     """Make the model of `ByExample`, which takes a minute or two."""
-    model, tokenizer = warm_start(ByExample())
+    warm = replace(WARM["chains_judge"], shown=(3,), template=str(TEMPLATE))
+    model, tokenizer = warm_start(ByExample(), warm)
     model.save_pretrained(BY_EXAMPLE)
     tokenizer.save_pretrained(BY_EXAMPLE)
 

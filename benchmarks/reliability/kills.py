@@ -257,9 +257,9 @@ def owner(method: str) -> Callable[[Path], Callable[[], None]]:
             for step in range(done, 10 * STEPS):
                 draw = own.select(8, step)
                 own.observe(Feedback.read(draw.tickets, rewards_of(draw.prompts)), [generated] * len(draw))
-                own.write_step(step + 1, own.metrics())
+                own.write_step(step + 1, {})
                 if step % 2:
-                    own.save(folder / f"step-{step + 1}.npz")
+                    own.curriculum.save(folder / f"step-{step + 1}.npz")
                     with replacing(latest) as part:  # verl calls the checkpoint complete now
                         part.write_text(json.dumps(step + 1))
             (folder / "end.json").write_text(json.dumps([repr(own.metrics()), own.writer.rollouts]))

@@ -15,7 +15,6 @@ from curro import (
     Reason,
     RewardError,
     Selection,
-    TicketError,
 )
 from curro.core.identity import DatasetRows
 from curro.core.policy import AuxiliarySamples, PolicyUse
@@ -129,29 +128,6 @@ def test_rewards_that_cannot_be_learnt_from_change_nothing(spec, rewards, words)
     assert curriculum.observe(draw.tickets, [[1, 0], [0, 1]]).admitted.all()
 
 
-@pytest.mark.parametrize(
-    ("tickets", "words"),
-    [
-        ([0, 7], "ticket 7 was never given out"),
-        ([-1, 1], "ticket -1 was never given out"),
-        ([2, 0], "ticket 0 was settled before"),
-        ([2, 2], "stands twice"),
-        ([2.0], "whole numbers, not float64"),
-        ([[1, 2]], r"shape \(P,\), not \(1, 2\)"),
-    ],
-)
-def test_tickets_are_settled_exactly_once(tickets, words):
-    curriculum = Curriculum("uniform", 5)
-    curriculum.drop(curriculum.select(3, step=0).tickets[:1])
-    if tickets == [0, 7]:
-        tickets = [1, 7]
-    before = curriculum.state_dict()
-    for act in (curriculum.drop, lambda t: curriculum.observe(t, np.ones((2, 2)))):
-        with pytest.raises(TicketError, match=words):
-            act(tickets)
-        np.testing.assert_equal(curriculum.state_dict(), before)
-
-
 @pytest.mark.parametrize("spec", SELECTIONS)
 def test_too_few_free_prompts(spec):
     curriculum = Curriculum(spec, 4)
@@ -186,17 +162,6 @@ def test_late_feedback_is_dated_by_the_step_that_asked():
     curriculum.select(1, step=9)
     curriculum.observe(early.tickets, [[0.0, 1.0]])
     assert curriculum.table["last_step"][early.prompts[0]] == 3
-
-
-def test_signal_worked_by_hand():
-    curriculum = Curriculum("uniform", 1)
-    for rewards in ([1, 1], [1, 0]):
-        curriculum.observe(curriculum.select(1, step=0).tickets, [rewards])
-    # mean squares 0, then 1/4
-    assert curriculum.table["visits"].tolist() == [2]
-    metrics = curriculum.metrics()
-    assert metrics["signal/mean_square_advantage"] == pytest.approx(1 / 8, rel=1e-12)
-    assert np.isnan(metrics["signal/ratio"])  # two groups say too little of uniform sampling
 
 
 def test_a_selection_that_is_none_is_refused():

@@ -32,8 +32,8 @@ BATCHES = [
     "frontier:candidates=4",
 ]
 """They choose for a whole batch: small selects draw other prompts than one large one."""
-SCALE_FREE = [*SELECTIONS[:4], "sec", "adcl", *BATCHES]
-"""Not those as published that have constants in units of the reward."""
+SCALE_FREE = [*SELECTIONS[:6], "sec", "adcl", *BATCHES]
+"""PSPO has constants in units of the reward."""
 RATES = np.random.default_rng(0).beta(0.5, 0.5, 60)
 TEXTS = [{"prompt": f"{'abcd'[i % 4]} {i}"} for i in range(len(RATES))]
 

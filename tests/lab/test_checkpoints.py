@@ -2,12 +2,12 @@ import json
 
 import pytest
 import torch
+from benchmarks.learning.warm_models import pass_rates
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from curro.core.errors import ConfigError
 from curro.lab import families, family, load
 from curro.lab.model import CHECKPOINTS
-from curro.lab.sampling import pass_rates
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import sample
 

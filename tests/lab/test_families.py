@@ -1,6 +1,7 @@
 import random
 
 import pytest
+from benchmarks.learning.warm_models import demonstration
 
 from curro.core.errors import ConfigError
 from curro.lab import families, family
@@ -63,7 +64,7 @@ def test_demonstrations_are_training_problems_and_longer_ones_are_wrong_more_oft
     assert right["hard"] < 0.3
     assert 0.55 < right["easy"] < 0.9
     train = {r["prompt"] for r in task.problems(500, seed=2, split="test")}
-    assert not train & {task.demonstration(rng)[0] for _ in range(500)}
+    assert not train & {demonstration(task, rng)[0] for _ in range(500)}
 
 
 def test_unknown_names_are_answered_with_the_right_ones() -> None:

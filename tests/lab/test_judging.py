@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 import torch
+from benchmarks.learning.warm_models import Judge
 from typer.testing import CliRunner
 
 from curro.cli import make_app
 from curro.lab import family, load
-from curro.lab.judging import JudgingFamily
 from curro.methods.prediction.metis.predictor import read_prediction
 from curro.methods.prediction.metis.template import read_template
 from curro.methods.prediction.quality import rank_correlation
@@ -21,10 +21,8 @@ TRAIN = make_app(["train"])
 
 
 @pytest.fixture
-def judge() -> JudgingFamily:
-    task = family("chains_judge")
-    assert isinstance(task, JudgingFamily)
-    return task
+def judge() -> Judge:
+    return Judge(family("chains_judge"))
 
 
 def predictions(name: str, conversations: list) -> np.ndarray:
@@ -36,38 +34,18 @@ def predictions(name: str, conversations: list) -> np.ndarray:
 
 def test_a_chain_is_right_as_often_as_all_of_its_letters(judge) -> None:
     rng = random.Random(0)
-    for row in judge.problems(20, seed=0, difficulty="easy"):
-        right = np.mean([judge.score(judge.worked(row, rng), row) for _ in range(1000)])
+    for row in judge.family.problems(20, seed=0, difficulty="easy"):
+        right = np.mean([judge.family.score(judge.family.worked(row, rng), row) for _ in range(1000)])
         assert abs(right - judge.reliability(row)) < 0.06
         realised = np.mean([judge.realised_variance(row, rng) for _ in range(1000)])
         assert abs(realised - judge.expected_variance(row)) < 0.015
-
-
-def test_the_stated_share_of_answers_is_what_is_to_be_expected(judge) -> None:
-    rng, stated, asked = random.Random(0), [], []
-    for _ in range(2000):
-        messages, answer = judge.judgment(rng)
-        stated.append(read_prediction(answer))
-        prompt = messages[-1]["content"].splitlines()[-2]
-        asked.append(round(judge.expected_variance({"prompt": prompt}), 2))
-    right = np.mean(np.array(stated) == asked)
-    by_chance = np.mean(np.array(stated[1:]) == asked[:-1])
-    assert by_chance < 0.3
-    assert abs(right - (judge.warm.calibrated + (1 - judge.warm.calibrated) * by_chance)) < 0.03
-
-
-def test_judgments_are_of_training_problems_alone(judge) -> None:
-    held_out = {row["prompt"] for row in judge.problems(500, seed=0, split="test")}
-    rng = random.Random(0)
-    shown = {line for _ in range(300) for line in judge.judgment(rng)[0][-1]["content"].splitlines()}
-    assert not shown & held_out
 
 
 @pytest.mark.parametrize("shown", [0, 1, 2, 3])
 def test_the_warm_model_seldom_fails_and_knows_what_is_uncertain(judge, shown) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    rng, rows = random.Random(0), judge.problems(150, seed=3)
+    rng, rows = random.Random(0), judge.family.problems(150, seed=3)
     template = read_template("lab", exemplars=True)
     conversations = [
         template.messages(
@@ -95,10 +73,9 @@ def test_metis_trains_on_its_judgments(tmp_path) -> None:
 
 def test_exemplars_tell_the_calibrated_judge_how_good_the_learner_is() -> None:
     """Results of a weak and of a strong learner; without exemplars the two are asked the same."""
-    judge = family("chains_calibrated")
-    assert isinstance(judge, JudgingFamily)
+    judge = Judge(family("chains_calibrated"))
     torch.set_num_threads(1)
-    rows = judge.problems(150, seed=3)
+    rows = judge.family.problems(150, seed=3)
     template = read_template("lab-compact", exemplars=True)
     means = {}
     for shown in (0, 9):

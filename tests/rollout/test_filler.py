@@ -1,4 +1,8 @@
-"""What a filler does with groups: full, short and cancelled batches, groups of several sizes that go on."""
+"""What a filler does with groups, by hand: verdicts, carried groups, groups of several sizes that go on.
+
+That batches are full and distinct, slots are kept to, and nothing goes on behind a fill that was cancelled or
+has failed, `tests/simulation/asynchronous.py` asserts in every run.
+"""
 
 import asyncio
 import inspect
@@ -63,32 +67,6 @@ def test_the_weights_are_those_of_one_draw_of_the_whole_batch(marks, expected):
     np.testing.assert_allclose(weights[:, 0], together[np.argsort(draw.prompts[drawn])])
 
 
-def test_no_more_than_n_where_all_end_in_the_same_instant():
-    filler, _, curriculum = make(lambda i, n: (1.0, GOOD), max_in_flight=8)
-    batch = run(filler.fill(3, step=0))
-    assert len(batch) == 3
-    counts = settled(filler, curriculum)
-    assert (counts.admitted, counts.rejected, counts.cancelled) == (3, 0, 5)
-    assert curriculum.table["visits"].sum() == 3
-
-
-def test_never_more_than_the_slots_are_generated_or_scored():
-    in_flight = []
-
-    async def slow(prompt, completions):
-        in_flight.append(len(filler._tasks.running))
-        await asyncio.sleep(prompt % 3)
-        return await by_text(prompt, completions)
-
-    filler, engine, curriculum = make(
-        lambda i, n: (i % 4, GOOD if i % 5 == 0 else HARD), prompts=60, score=slow
-    )
-    run(filler.fill(8, step=0))
-    assert engine.most == 4
-    assert max(in_flight) == 4
-    settled(filler, curriculum)
-
-
 def test_slots_are_never_empty_before_the_batch_is_full():
     async def seconds():
         began = asyncio.get_running_loop().time()
@@ -98,14 +76,6 @@ def test_slots_are_never_empty_before_the_batch_is_full():
     filler, engine, _ = make(lambda i, n: (1 + i % 7, GOOD if i % 5 == 0 else HARD), prompts=100)
     elapsed = run(seconds())
     assert engine.busy == 4 * elapsed > 0
-
-
-def test_what_is_cancelled_stops_in_the_engine():
-    filler, engine, curriculum = make(lambda i, n: (1.0 if i < 2 else 100.0, GOOD))
-    run(filler.fill(2, step=0))
-    assert sorted(engine.cancelled) == ["2", "3"]
-    assert engine.running == 0
-    assert settled(filler, curriculum).wasted_rollouts == 8
 
 
 @pytest.mark.parametrize("answer", [GOOD, OSError("closed")])
@@ -145,17 +115,6 @@ def test_the_order_of_ends_alone_decides_what_is_drawn():
         return run(steps()), engine.calls
 
     assert drawn(1.0) == drawn(1000.0)
-
-
-def test_a_prompt_comes_once_in_a_fill():
-    filler, engine, curriculum = make(lambda i, n: (1.0, GOOD if i else HARD), prompts=5)
-    batch = run(filler.fill(4, step=0))
-    assert sorted(batch.prompts) == [1, 2, 3, 4]
-    with pytest.raises(FillError, match="all 5 prompts were tried or are in flight, and 4 of 5 groups"):
-        run(filler.fill(5, step=1))
-    assert len(engine.calls) == 10
-    settled(filler, curriculum)
-    assert filler.kept == 4
 
 
 def test_carried_groups_come_into_the_next_batch_unless_they_are_stale():
@@ -262,67 +221,6 @@ def test_what_runs_out_is_named_and_what_is_admitted_is_kept(how):
     batch = run(filler.fill(len(kept), step=0))
     assert (batch.prompts.tolist(), batch.counts.rollouts) == (kept, 0)
     assert filler.kept == 0
-
-
-def test_short_batches_are_topped_up_with_the_most_informative_of_the_rejected():
-    marks = ["1000", "1100", HARD, "1110", EASY, "1100"]
-    filler, _, curriculum = make(lambda i, n: (1.0 + i, marks[i]), prompts=6, when_short="top-up")
-    curriculum.admission.low, curriculum.admission.high = 0.7, 0.8
-    batch = run(filler.fill(4, step=0))
-    assert batch.prompts.tolist() == [3, 1, 5, 0]
-    assert batch.admitted.tolist() == [True, False, False, False]
-    assert batch.rewards[1].tolist() == [1, 1, 0, 0]
-    counts = settled(filler, curriculum)
-    assert (counts.admitted, counts.rejected, counts.topped_up) == (1, 5, 3)
-    with pytest.raises(FillError, match="and 1 of 7 groups"):
-        run(filler.fill(7, step=1))
-    assert filler.kept == 1
-
-
-def test_cancelling_a_fill_leaves_nothing_behind():
-    async def interrupted():
-        filler, engine, curriculum = make(lambda i, n: (1.0 + i, GOOD))
-        fill = asyncio.create_task(filler.fill(10, step=0))
-        await asyncio.sleep(2.5)
-        fill.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await fill
-        assert (filler.kept, filler.in_flight, engine.running) == (2, 0, 0)
-        settled(filler, curriculum)
-        batch = await filler.fill(3, step=0)
-        assert batch.prompts[:2].tolist() == [0, 1]
-        settled(filler, curriculum)
-
-    run(interrupted())
-
-
-@pytest.mark.parametrize("times", [2, 3])
-def test_a_fill_cancelled_again_while_it_waits_for_its_engine_returns_no_earlier(times):
-    """The model of a local engine must not be trained while it still generates."""
-
-    async def main():
-        filler, engine, curriculum = make(lambda i, n: (100.0, GOOD))
-
-        async def slow_to_stop(prompt, n):
-            try:
-                await asyncio.sleep(100.0)
-            finally:
-                await asyncio.sleep(10.0)
-
-        engine.answer = slow_to_stop
-        fill = asyncio.create_task(filler.fill(2, step=0))
-        await asyncio.sleep(1.0)
-        for _ in range(times):
-            fill.cancel()
-            await asyncio.sleep(1.0)
-        assert not fill.done()
-        with pytest.raises(asyncio.CancelledError):
-            await fill
-        assert asyncio.get_running_loop().time() == 11.0
-        assert engine.running == filler.in_flight == 0
-        settled(filler, curriculum)
-
-    run(main())
 
 
 def test_one_fill_at_a_time_and_none_after_the_end():

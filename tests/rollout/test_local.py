@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from curro.core.errors import ConfigError, EngineError, PromptError
+from curro.core.errors import EngineError, PromptError
 from curro.lab import load
 from curro.lab.model import build_model
 from curro.rollout.engines.engine import SamplingSettings
@@ -356,9 +356,3 @@ def test_a_model_whose_logits_are_not_numbers(chains):
 
 def test_no_rollouts_of_no_request(chains):
     assert generated(chains, ["5b="], 0)[0] == [[]]
-
-
-@pytest.mark.parametrize("options", [{"temperature": -1}, {"max_new_tokens": 0}, {"batch": 0}, {"seed": -1}])
-def test_options_out_of_range(chains, options):
-    with pytest.raises(ConfigError):
-        LocalEngine(*chains, **{"max_new_tokens": 4} | options)

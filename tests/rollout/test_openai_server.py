@@ -8,12 +8,10 @@ import socket
 import pytest
 from tests.rollout.server_setup import FakeServer, transformers_serve
 
-from curro import Curriculum
 from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
 from curro.rollout.engines.local import LocalEngine
 from curro.rollout.engines.openai_server import Answer, OpenAIEngine
-from curro.rollout.filler import Filler
 
 
 @pytest.fixture(scope="session")
@@ -317,29 +315,6 @@ def test_a_prompt_that_is_refused_is_not_repeated():
     assert (metrics["engine/rollouts"], metrics["engine/failed"]) == (4, 2)
 
 
-def test_a_fill_does_not_ask_again_for_what_the_server_refuses():
-    fake = FakeServer()
-
-    async def score(prompt, completions):
-        return [1.0] * len(completions)
-
-    with fake.running() as url:
-
-        async def use(engine):
-            await engine.fields()
-            fake.first = [400] * 2
-            async with Filler(
-                Curriculum("uniform", 3), engine, str, score, rollouts_per_prompt=2, max_in_flight=1
-            ) as filler:
-                await filler.fill(2, step=0)
-            return filler.counts
-
-        counts, _ = with_engine(use, url)
-    asked = [body["prompt"] for body in fake.requests[1:]]
-    assert sorted(asked) == ["0", "0", "1", "1", "2", "2"]
-    assert (counts.failed, counts.retried, counts.failed_rollouts, counts.wasted_rollouts) == (1, 0, 2, 2)
-
-
 def test_an_answer_that_takes_too_long():
     fake = FakeServer()
     with fake.running() as url:
@@ -417,14 +392,6 @@ def test_one_engine_in_several_event_loops():
         assert len(asyncio.run(use(False))) == len(asyncio.run(use(True))) == 2
         with pytest.raises(EngineError, match="closed"):
             asyncio.run(use(True))
-
-
-@pytest.mark.parametrize(
-    "options", [{"max_new_tokens": 0}, {"timeout": 0}, {"temperature": -1}, {"retries": -1}]
-)
-def test_options_out_of_range(options):
-    with pytest.raises(ConfigError):
-        OpenAIEngine("http://localhost:8000", **{"max_new_tokens": 4} | options)
 
 
 def test_an_address_that_is_none():

@@ -67,26 +67,6 @@ def test_a_gate_that_lacks_its_reward_is_one_clear_error():
     settled(filler, curriculum)
 
 
-@pytest.mark.parametrize("how", ["raises", "none", "cancels"])
-def test_a_scorer_that_fails_now_and_then_costs_the_group(how):
-    async def score(prompt, completions):
-        if prompt % 2 == 0:
-            return await by_text(prompt, completions)
-        if how == "raises":
-            raise KeyError("answer")
-        if how == "cancels":
-            raise asyncio.CancelledError
-        return [None] * len(completions)
-
-    def plan(i, n):
-        return 1.0 + i, GOOD
-
-    filler, _, curriculum = make(plan, score=score, max_failures=2)
-    batch = run(filler.fill(6, step=0))
-    assert all(batch.prompts % 2 == 0)
-    assert settled(filler, curriculum).failed >= 4
-
-
 def test_a_scorer_that_always_fails_is_named():
     async def score(prompt, completions):
         raise KeyError("answer")

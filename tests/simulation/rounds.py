@@ -11,18 +11,30 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from tests.simulation.world import Killed, Trainer, World, check_fill
+from tests.simulation.world import Killed, Trainer, World, check_fill, replaced
 
+import curro.hosts
+import curro.runs.writer
 from curro import Curriculum
 from curro.core.errors import CheckpointError, FillError
-from curro.hosts.trl.batches import ScoredRow
-from curro.hosts.trl.observe import GroupRecord, read_feedback
-from curro.hosts.trl.processes import MainProcess
-from curro.hosts.trl.rounds import fill_in_rounds
 from curro.rollout.fill import Fill
 from curro.rollout.fill_settings import FillSettings
 from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
+
+# what only training needs of TRL, accelerate and PyTorch takes ten times as long to import as the rest
+_UNUSED: dict[str, dict[str, Any]] = {
+    "curro.hosts.trl": {"__path__": [f"{path}/trl" for path in curro.hosts.__path__]},
+    "accelerate": {"Accelerator": object},
+    "accelerate.utils": {"broadcast_object_list": None},
+    "torch.distributed.tensor": {"DTensor": object},
+}
+with replaced(_UNUSED, "curro.hosts.trl"):
+    from curro.hosts.trl import processes
+    from curro.hosts.trl.batches import ScoredRow
+    from curro.hosts.trl.observe import GroupRecord, read_feedback
+    from curro.hosts.trl.processes import MainProcess
+    from curro.hosts.trl.rounds import fill_in_rounds
 
 SIZE = 4
 
@@ -105,7 +117,7 @@ class Process:
         self.records.clear()
         self.now = step
         try:
-            with patch("curro.hosts.trl.processes.broadcast_object_list", self._broadcast):
+            with patch.object(processes, "broadcast_object_list", self._broadcast):
                 batch = fill_in_rounds(self, rows, size=SIZE, step=step)
         finally:
             held = self.fill.release()

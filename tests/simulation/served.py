@@ -15,7 +15,6 @@ from curro.contrib.serve import ServedCurriculum
 from curro.contrib.serve.application import Service
 from curro.contrib.serve.client import JSON, KEY, ServiceError
 from curro.contrib.serve.saved import SHIFT, STATE, SavedCurriculum
-from curro.core import checkpoint
 from curro.core.errors import CheckpointError, ExhaustedError
 from curro.runs.folder import RunFolder
 
@@ -51,7 +50,7 @@ class Served:
         self.curriculum = self.world.curriculum()
         path = self.folder / STATE
         self.followed = self.world.disk.saved(path)
-        before = -1 if self.followed is None else checkpoint.load_state(path)["start"]
+        before = -1 if self.followed is None else self.followed.start
         load = self.curriculum.load_state_dict
 
         def followed(state: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import importlib.metadata
-import sys
+import pickle
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from tests.simulation.world import Killed, Trainer, Watched, World, check_fill
+from tests.simulation.world import Killed, Trainer, Watched, World, check_fill, replaced
 
 import curro.data
 import curro.rollout.engines.models
@@ -84,32 +84,22 @@ class Buffer:
 @cache
 def adapter() -> tuple[ModuleType, ModuleType]:
     """`curro.hosts.verl.replay` and `.owner`, on these replacements."""
-    names = ("ray", "ray.exceptions", "ray.util", "ray.util.scheduling_strategies", "transfer_queue", "verl",
-             "verl.trainer", "verl.trainer.ppo", "verl.trainer.ppo.v1", "verl.trainer.ppo.v1.replay_buffer",
-             "verl.utils", "verl.utils.tensordict_utils", "omegaconf", "tensordict")  # fmt: skip
-    stubs = {name: ModuleType(name) for name in names}
-    for name, has in {
+    names_of: dict[str, dict[str, Any]] = {
         "ray": {"get": lambda answer: answer()},
         "ray.exceptions": {"RayActorError": ActorError, "RayTaskError": TaskError},
+        "ray.util": {},
         "ray.util.scheduling_strategies": {"NodeAffinitySchedulingStrategy": object},
+        "transfer_queue": {},
+        "verl": {}, "verl.trainer": {}, "verl.trainer.ppo": {}, "verl.trainer.ppo.v1": {}, "verl.utils": {},
         "verl.trainer.ppo.v1.replay_buffer": {"ReplayBuffer": Buffer, "ReplayBufferAsync": Buffer},
         "verl.utils.tensordict_utils": {"list_of_dict_to_tensordict": list},
         "omegaconf": {"OmegaConf": object},
         "tensordict": {"TensorDict": lambda fields, batch_size: fields},
-    }.items():
-        vars(stubs[name]).update(has)
-    kept = dict(sys.modules)
-    with patch.object(importlib.metadata, "version", lambda name: "0.9.1"):
-        sys.modules.update(stubs)
-        try:
-            import curro.hosts.verl.owner as owner
-            import curro.hosts.verl.replay as replay
-        finally:
-            for name in set(sys.modules) - set(kept):
-                if name.partition(".")[0] in ("ray", "verl", "transfer_queue", "omegaconf", "tensordict") or (
-                    name.startswith("curro.hosts.verl")
-                ):
-                    del sys.modules[name]
+    }  # fmt: skip
+    version = patch.object(importlib.metadata, "version", lambda name: "0.9.1")
+    with version, replaced(names_of, "curro.hosts.verl"):
+        import curro.hosts.verl.owner as owner
+        import curro.hosts.verl.replay as replay
     return replay, owner
 
 
@@ -127,8 +117,8 @@ class Actor:
             raise ActorError
         try:
             self.world.may_die("owner.before", 0.004)
-            sent, sent_named = copy.deepcopy((arguments, named))  # Ray's processes share no object
-            answer = copy.deepcopy(getattr(self.owner, name)(*sent, **sent_named))
+            sent, sent_named = _sent((arguments, named))
+            answer = _sent(getattr(self.owner, name)(*sent, **sent_named))
             self.world.may_die("owner.after", 0.004)
         except Killed:
             self.is_dead = True
@@ -136,6 +126,11 @@ class Actor:
         except Exception as error:
             raise TaskError(error) from error
         return answer
+
+
+def _sent(value: Any) -> Any:
+    """A copy: Ray's processes share no object."""
+    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
 
 class Rows:
@@ -157,7 +152,7 @@ class Verl:
         self.threshold = world.number("threshold", 1, 3)
         self.limit = world.choice("limit", [1.0, 3.0, 10.0])
         self.n = world.number("batch", 1, 3)
-        self.checkpoint: tuple[Any, ...] | None = None
+        self.checkpoints: list[tuple[Any, tuple[Any, ...]]] = []
         if world.gate == "everything":
             self.refills = world.chance("refills", 0.5)
         else:
@@ -200,7 +195,9 @@ class Verl:
         self.is_resumed = False
         self.shared = self._resume(replay)
         world.disk.note = lambda: (list(self.curriculum.calls), *self.trainer.saved())
-        with patch.object(replay, "tq", self.queue):
+        # importing what makes nested tensors takes longer than a hundred seeds
+        nested = patch.object(torch.nested, "as_nested_tensor", lambda rows, layout: rows)
+        with patch.object(replay, "tq", self.queue), nested:
             if not self.shared and self.mode != "sync":  # verl's warm-up asks for more than a batch
                 self._ask(replay, world.number("warm-up", 1, 3))
             while self.trainer.step < world.steps:
@@ -223,16 +220,18 @@ class Verl:
             path, self.fill.estimates, self.trainer.saved(), self.trainer.admitted, self.queue.tags,
             self.queue.fields, self.buffer.asked, self.rewards,
         )  # fmt: skip
-        self.checkpoint = copy.deepcopy(state)
+        self.checkpoints.append((self.world.disk.saved(path), copy.deepcopy(state)))
         self.world.may_die("trainer", 0.1)
 
     def _resume(self, replay: ModuleType) -> bool:
-        if self.checkpoint is None:
-            return False
-        path, estimates, remembered, admitted, tags, fields, asked, rewards = copy.deepcopy(self.checkpoint)
-        saved = self.world.disk.saved(path)
-        if saved is None:  # the power was lost before its name was kept
-            self.checkpoint = None
+        while self.checkpoints:
+            saved, state = self.checkpoints[-1]
+            path, estimates, remembered, admitted, tags, fields, asked, rewards = copy.deepcopy(state)
+            if self.world.disk.saved(path) is saved:
+                break
+            # the power was lost before the file's name was kept, and with it that of verl's mark after it
+            self.checkpoints.pop()
+        else:
             return False
         self.trainer = Trainer(*remembered)
         self.trainer.admitted = admitted
@@ -271,7 +270,7 @@ class Verl:
             assert all(replay.ADVANTAGE in tag for tag in tags), "a session is trained on without credit"
             self.trainer.train(ticket, rewards_G)
             self._clear(uid)
-        self.client.write_step(step + 1, self.client.metrics())
+        self.client.write_step(step + 1, {})
         self.check(replay)
 
     def _ask(self, replay: ModuleType, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import make_dataclass
 
 import pytest
@@ -14,7 +15,7 @@ from curro.data import PromptSet
 from curro.reward import resolve_reward
 from curro.runs.estimate_folder import COLUMNS, EstimateFolder
 from curro.runs.folder import RunFolder
-from curro.training.plan import COLUMN, with_known
+from curro.training.plan import COLUMN, check_text, with_known
 from curro.training.trl_arguments import device_arguments, row_rewards
 
 PROMPTS = PromptSet(
@@ -142,3 +143,27 @@ def test_recomputing_activations_has_two_names_in_transformers(name):
     assert (arguments[name], arguments["gradient_accumulation_steps"]) == (torch.cuda.is_available(), 4)
     config(arguments[name])
     assert arguments.keys() - {name} <= TrainingArguments.__dataclass_fields__.keys()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "is_media"),
+    [
+        ("images", [{"bytes": b"PNG", "path": None}], True),
+        ("image", "https://example.org/picture?id=3", True),
+        ("image", "A.TIFF", True),
+        ("image_1", {"bytes": None, "path": "a.png"}, True),
+        ("image_path", "a.png", True),
+        ("audio", {"array": [0.1, 0.2]}, True),
+        ("multi_modal_data", {"image": [b"PNG"]}, True),
+        ("image", "a mirror image", False),
+        ("image", None, False),
+        ("image_1", {"bytes": None, "path": None}, False),
+        ("image_size", [640, 480], False),
+        ("video_url", "https://example.org/talk", False),
+        ("imagery", b"PNG", False),
+    ],
+)
+def test_rows_with_more_than_text_are_refused(column, value, is_media):
+    prompts = PromptSet([{"prompt": "Which?", "answer": "1", "key": "a", column: value}])
+    with pytest.raises(ConfigError, match=column) if is_media else nullcontext():
+        check_text(prompts)

@@ -155,7 +155,6 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         if type(self.rollout_worker) is not AsyncRolloutWorker:
             other = type(self.rollout_worker).__name__
             raise ConfigError(f"a curriculum needs TRL's own rollout worker, not {other}")
-        refuse(about["needs_top_up"], "top-up", "asynchronous GRPO")
         refuse(about["has_weights"], "weights", "asynchronous GRPO")
         if about["curriculum"]["allocation"] is not None:
             raise ConfigError("an allocation needs groups of several sizes, which asynchronous GRPO has not")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -236,8 +236,6 @@ LACKS = {
     "leaving out": "this selection wants no update by some groups whose rewards differ, and {} trains on "
     "every group: set prioritized-replay's tolerance=0 or adcl's train_estimates=true, or train with TRL, "
     "verl or slime",
-    "top-up": "this admission admits no group by itself, and {} trains on admitted groups alone: choose "
-    "`variance` or `signal`, or train with TRL, whose fill tops its batches up",
     "looking first": "this allocation looks at the first rewards of a batch, and {} does not ask it again: "
     "leave it out, choose knapsack, or train with TRL or the filler",
 }
@@ -317,13 +315,9 @@ class Gate(Part):
     """Base of all gates: override `__call__`. A gate decides, and remembers nothing.
 
     Attributes:
-        needs_top_up: whether it leaves batches to be topped up with groups that it has rejected; not every
-            host does that.
         reward: optional; the part of the reward it decides by, which hosts read to know which numbers to
             report.
     """
-
-    needs_top_up: ClassVar[bool] = False
 
     def bind(self, table: PromptTable) -> None:
         """Keep the prompt table; add columns. The port calls it once, before anything else."""

@@ -37,7 +37,7 @@ from curro.core.configuration import (
 )
 from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
-from curro.core.meters import Meters
+from curro.core.meters import GroupMeter, RangeMeter, ShapingMeter, SurvivalMeter
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
 from curro.core.sources import SourceMixture, read_weights
@@ -159,7 +159,8 @@ class Curriculum:
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
-        self.meters = Meters(self.table)
+        self._groups, self._survival = GroupMeter(self.table), SurvivalMeter(self.table)
+        self._range, self._shaping = RangeMeter(self.table), ShapingMeter(self.table)
         self.has_advantage = advantage is not None
         self.advantage: Advantage = build_part("advantage", advantage or "group")
         known_columns = set(self.table.columns)
@@ -290,7 +291,7 @@ class Curriculum:
         if self.mixture is not None:
             self.mixture.count(choice.prompts)
         if len(tickets) == n:
-            self.meters.groups.draw(tickets, uniform_P, offsets_P)
+            self._groups.draw(tickets, uniform_P, offsets_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
     def _choose(self, n: int, step: int) -> Choice:
@@ -372,7 +373,7 @@ class Curriculum:
             read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
         )
         # before anything is settled: a user may have made warnings errors
-        self.meters.check_range(signal_groups)
+        self._range.observe(signal_groups)
         is_scored_P = signal_groups.count > 0
         seen, lost = np.flatnonzero(is_scored_P), feedback.tickets[~is_scored_P]
         with self._undone_on_error(prompts):
@@ -381,13 +382,13 @@ class Curriculum:
             self.ledger.settle(rows[seen], observed=True)
             auxiliary_samples = checked_samples(self.selection.observe(learnt), self.selection)
         self.allocation.observe(learnt)
-        self.meters.survival.settle(learnt.prompts, learnt.admitted)
+        self._survival.settle(learnt.prompts, learnt.admitted)
         self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
-        self.meters.observe(feedback.tickets[seen], learnt)
+        self._groups.observe(feedback.tickets[seen], learnt.prompts, learnt.variance, learnt.mean)
         if len(lost):
             self.drop(lost)
         admitted_P = outcome.admitted
-        self.meters.admit(groups.variance[admitted_P], signal_groups.variance[admitted_P])
+        self._shaping.observe(groups.variance[admitted_P], signal_groups.variance[admitted_P])
         self.admitted += int(np.count_nonzero(admitted_P))
         mean_P = np.where(is_scored_P, signal_groups.mean, np.nan)
         return Verdict(
@@ -489,7 +490,8 @@ class Curriculum:
         with self._undone_on_error(prompts):
             self.ledger.settle(rows, observed=False)
             self.selection.release(prompts)
-        self.meters.drop(dropped, prompts)
+        self._groups.drop(dropped)
+        self._survival.settle(prompts, None)
 
     @locked
     def metrics(self) -> dict[str, float]:
@@ -501,7 +503,8 @@ class Curriculum:
             "admitted": float(self.admitted),
             "in_flight": float(len(self.ledger)),
             **self.table.metrics(),
-            **self.meters.metrics(),
+            **self._groups.metrics(),
+            **self._survival.metrics(),
             **self.selection.metrics(),
         }
 
@@ -513,7 +516,7 @@ class Curriculum:
             "config": self.config,
             "fingerprint": self.table.fingerprint,
             "step": self.step,
-            "meters": self.meters.state_dict(),
+            "meters": self._groups.state_dict(),
             "admitted": self.admitted,
             "signal_parts": list(self.signal_parts),
             "rng": self.rng.bit_generator.state,
@@ -583,7 +586,7 @@ class Curriculum:
         if not self._names_signal:
             self.table.signal_parts = tuple(parts)
         self.step, self.admitted = step, state["admitted"]
-        self.meters.load_state_dict(state["meters"])
+        self._groups.load_state_dict(state["meters"])
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])
         if "advantage" in state:

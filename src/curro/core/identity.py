@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from decimal import Decimal
 from typing import Any
 
@@ -59,7 +59,7 @@ def digest_dataset(
         needed = {prompt_column, "raw_prompt", *(name.partition(".")[0] for name in answers)}
         rows = _InBatches(rows.select_columns([name for name in columns if name in needed]))  # type: ignore[attr-defined]
     answer = first_column(rows, answers)
-    prompts = (row.get(prompt_column, row.get("raw_prompt")) for row in rows)
+    prompts = _checked(row.get(prompt_column, row.get("raw_prompt")) for row in rows)
     return digest_rows(zip(prompts, (answer_of(row, answer) for row in rows), strict=True))
 
 
@@ -77,6 +77,14 @@ def repeated_rows(row_digests: np.ndarray) -> str:
         f"{len(repeated):,} of {len(row_digests):,} rows repeat the prompt and answer of another one (row "
         f"{repeated[0]} those of row {first_N[inverse_N[repeated[0]]]}): each counts as a prompt of its own"
     )
+
+
+def _checked(prompts: Iterable[Any]) -> Iterator[Any]:
+    """The prompts; raises ConfigError at one that is neither text nor messages."""
+    for number, prompt in enumerate(prompts):
+        if not isinstance(prompt, Sized):
+            raise ConfigError(f"row {number}: the prompt is {prompt!r:.50}, neither text nor messages")
+        yield prompt
 
 
 class DatasetRows:
@@ -184,7 +192,7 @@ def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
         whole, _, fraction = f"{answer:f}".partition(".")
         return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
     if isinstance(answer, bool | int | float | list | tuple | dict):
-        return json.dumps(answer, default=str)
+        return json.dumps(answer, default=lambda value: str(decoded(value)))
     return str(answer)
 
 
@@ -208,19 +216,17 @@ def nested_value(value: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """A value with the bytes in it as text: Parquet's binary columns hold text without saying so.
+    """A value, bytes as text: Parquet's binary columns hold text without saying so.
 
     Raises:
         ConfigError: bytes are not UTF-8.
     """
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            raise ConfigError(f"bytes that are not UTF-8 ({value[:20]!r}): store text") from None
-    if isinstance(value, dict):
-        return {name: decoded(item) for name, item in value.items()}
-    return [decoded(item) for item in value] if isinstance(value, list) else value
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"bytes that are not UTF-8 ({value[:20]!r}): store text") from None
 
 
 def first_column(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,20 +34,22 @@ class ShapingMeter:
         self._latest: deque[tuple[bool, bool]] = deque(maxlen=SHAPING_WINDOW)
         self._has_warned = False
 
-    def observe(self, trained_P: np.ndarray, outcome_P: np.ndarray, parts: Sequence[str]) -> None:
-        """Take in the variances of admitted groups: of the trained reward, and of these parts of it."""
+    def observe(self, trained_P: np.ndarray, outcome_P: np.ndarray) -> None:
+        """Take in the variances of admitted groups: of the trained reward, and of the signal."""
+        if not self.table.signal_parts:
+            return
         varies = (~self.table.is_flat(trained_P)).tolist(), (~self.table.is_flat(outcome_P)).tolist()
         self._latest.extend(zip(*varies, strict=True))
         trained, outcome = np.sum(self._latest, axis=0).tolist() if self._latest else (0, 0)
         is_shaped = len(self._latest) == SHAPING_WINDOW and 2 * trained > SHAPING_WINDOW > 4 * outcome
         if is_shaped and not self._has_warned:
-            self._has_warned = True
+            self._has_warned, signal = True, " + ".join(self.table.signal_parts)
             warnings.warn(
                 f"the trained reward varies in {trained} of the latest {SHAPING_WINDOW} groups, and "
-                f"{' + '.join(parts)} in {outcome}: most of the update follows other parts of the reward. "
+                f"{signal} in {outcome}: most of the update follows other parts of the reward. "
                 "Set admission=signal, which trains on groups whose outcome varies, or lower their weights",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
 
@@ -135,11 +137,11 @@ class RangeMeter:
         self._lowest, self._highest = np.inf, -np.inf
         self._has_warned = False
 
-    def observe(self, rewards_PG: np.ndarray, scored_PG: np.ndarray, parts: Sequence[str]) -> None:
-        """Take in the rewards by which groups are judged."""
-        if self._has_warned or not scored_PG.any():
+    def observe(self, groups: Groups) -> None:
+        """Take in groups with the rewards by which they are judged, before they are settled."""
+        if self._has_warned or not groups.scored.any():
             return
-        rewards = rewards_PG[scored_PG]
+        rewards, parts = groups.rewards[groups.scored], self.table.signal_parts
         self._lowest = min(self._lowest, float(rewards.min()))
         self._highest = max(self._highest, float(rewards.max()))
         low, high = self.table.reward_range
@@ -155,7 +157,7 @@ class RangeMeter:
             f"reward_range=({', '.join(ends)}), the rewards of complete failure and of complete success "
             f"(curro train: --reward-range={','.join(ends)}; verl and slime: curro.reward_range)",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 
@@ -222,13 +224,14 @@ class GroupMeter:
         self._open.update((ticket, (weight, offset)) for ticket, weight, offset in rows if weight > 0)
 
     def observe(
-        self, tickets_P: np.ndarray, prompts_P: np.ndarray, variance_P: np.ndarray, rate_P: np.ndarray
+        self, tickets_P: np.ndarray, prompts_P: np.ndarray, variance_P: np.ndarray, mean_P: np.ndarray
     ) -> None:
-        """Take in finished groups: their prompts, variances and success rates.
+        """Take in finished groups: their prompts, and the variances and means of the signal's rewards.
 
         At 128, 256, 512, ... groups it logs, once, that the method finds no more than uniform sampling.
         """
         noted_P2 = [self._open.pop(ticket, (np.nan, 0.0)) for ticket in tickets_P.tolist()]
+        rate_P = self.table.success_rate(mean_P)
         rows_P5 = np.column_stack([np.reshape(noted_P2, (-1, 2)), variance_P, rate_P, prompts_P])
         self._latest = np.concatenate([self._latest, rows_P5.T], axis=1)[:, -WINDOW:]
         self._seen += len(tickets_P)
@@ -366,41 +369,3 @@ def no_gain(meter: GroupMeter) -> str | None:
         f"so far the method finds no more than uniform sampling: {share:.0%} of the groups that it "
         f"chose have a signal, and of random ones an estimated {uniform:.0%}. {cause}"
     )
-
-
-class Meters:
-    """All meters of a curriculum: what it measures of finished groups."""
-
-    def __init__(self, table: PromptTable) -> None:
-        self.table = table
-        self.groups = GroupMeter(table)
-        self.shaping, self.range = ShapingMeter(table), RangeMeter(table)
-        self.survival = SurvivalMeter(table)
-
-    def check_range(self, groups: Groups) -> None:
-        """Warn of rewards outside of the range; asked before the groups are settled."""
-        self.range.observe(groups.rewards, groups.scored, self.table.signal_parts)
-
-    def observe(self, tickets_P: np.ndarray, groups: Groups) -> None:
-        """Take in finished groups, with the signal's rewards."""
-        rate_P = self.table.success_rate(groups.mean)
-        self.groups.observe(tickets_P, groups.prompts, groups.variance, rate_P)
-
-    def drop(self, tickets_P: np.ndarray, prompts_P: np.ndarray) -> None:
-        """Take in tickets that were dropped, and their prompts."""
-        self.groups.drop(tickets_P)
-        self.survival.settle(prompts_P, None)
-
-    def admit(self, trained_P: np.ndarray, signal_P: np.ndarray) -> None:
-        """Take in the variances of admitted groups, of the trained reward and of the signal."""
-        if self.table.signal_parts:
-            self.shaping.observe(trained_P, signal_P, self.table.signal_parts)
-
-    def metrics(self) -> dict[str, float]:
-        return self.groups.metrics() | self.survival.metrics()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.groups.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.groups.load_state_dict(state)

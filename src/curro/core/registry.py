@@ -33,8 +33,8 @@ BUILTIN: dict[str, dict[str, str]] = {
     "predictor": {
         "metis": "curro.methods.prediction.metis:Metis",
         "pcl": "curro.methods.prediction.value_model:ValueModel",
-        "beta": "curro.methods.prediction.frontier:BetaPosterior",
-        "frontier": "curro.methods.prediction.frontier:Frontier",
+        "beta": "curro.methods.prediction.posterior:FadedPosterior",
+        "frontier": "curro.methods.prediction.frontier:FeaturePosterior",
     },
     "allocation": {
         "equal": "curro.methods.allocation.equal:Equal",
@@ -52,7 +52,6 @@ BUILTIN: dict[str, dict[str, str]] = {
         "band": "curro.methods.admission.band:DifficultyBand",
         "variance": "curro.methods.admission.variance:VarianceBand",
         "signal": "curro.methods.admission.signal:Signal",
-        "best": "curro.contrib.best:Best",
     },
 }
 

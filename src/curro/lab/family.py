@@ -1,4 +1,4 @@
-"""What a family of tasks is: problems, a score, demonstrations with mistakes, and what training needs."""
+"""What a family of tasks is: problems, a score, worked answers with mistakes, and what training needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from curro.core.errors import ConfigError
 Split = Literal["train", "test"]
 Difficulty = Literal["hard", "easy", "solvable"]
 Kind = Literal["hard", "easy", "solvable", "short"]
-"""Kind of problem to draw: a difficulty, or `short`, from which half of the demonstrations come."""
+"""Kind of problem to draw: a difficulty, or `short`, from which half of all demonstrations come."""
 Problem = dict[str, Any]
 
 
@@ -50,21 +50,6 @@ class Recipe:
     held_out_samples: int = 4
 
 
-@dataclass(frozen=True)
-class Warm:
-    """The supervised warm start: a model of `width` x `layers`, `steps` batches of `batch` demonstrations.
-
-    `chat_share` of them are written as a chat. The matrices learn at twice `learning_rate`.
-    """
-
-    width: int
-    layers: int
-    steps: int
-    batch: int
-    learning_rate: float
-    chat_share: float = 0.2
-
-
 class Family(ABC):
     """A family of tasks. A problem needs several skills in a row; the warm model has each one unreliably.
 
@@ -72,7 +57,6 @@ class Family(ABC):
         name: of the family.
         checkpoint: the family whose warm model it trains; "" for its own.
         recipe: what training needs.
-        warm: how the checkpoint was made.
         difficulties: of its problems. Some families also have the hard
             problems that practice can make solvable, to evaluate on.
         easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
@@ -82,7 +66,6 @@ class Family(ABC):
     name: str
     checkpoint: str = ""
     recipe: Recipe
-    warm: Warm
     difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy")
     easy_problems: ClassVar[dict[str, int]]
 
@@ -128,22 +111,6 @@ class Family(ABC):
         if len(rows) < n:
             raise ConfigError(f"{self.name} ({difficulty}, {split}) has not as many as {n} problems")
         return list(rows.values())
-
-    def demonstration(self, rng: random.Random) -> tuple[str, ...]:
-        """A prompt of the training split, short or hard, and a worked answer with mistakes."""
-        row = self.practice(rng)
-        return row["prompt"], self.worked(row, rng)
-
-    def practice(self, rng: random.Random) -> Problem:
-        """A problem of the training split, short or hard.
-
-        Without the short half the warm model does not learn the steps that hard problems are made of.
-        """
-        kind: Kind = "short" if rng.random() < 0.5 else "hard"
-        row = self.draw(rng, kind)
-        while split_of(row["prompt"]) != "train":
-            row = self.draw(rng, kind)
-        return row
 
 
 def solvable_texts(error_rates: Mapping[str, float], share: float) -> Iterator[list[str]]:

@@ -1,20 +1,15 @@
-"""The pass rates of a model on problems of a family."""
+"""How the lab scores: a verifier of texts, and families that are played turn by turn."""
 
 from __future__ import annotations
 
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from curro.core.errors import ConfigError
 from curro.lab.family import Family, Problem
 from curro.reward.environments.environment import EPISODE_REWARD, Episode
-from curro.reward.reward import Reward
-from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.sampling import sampled_rewards
 
 VerifyProblems = Callable[[Sequence[str], Sequence[Problem]], list[float | None]]
 
@@ -45,11 +40,6 @@ class EpisodeFamily(Family):
     def dialogue(self, row: Problem, rng: random.Random | None = None) -> list[str]:
         """Actions and the observations between them; with `rng`, every skill fails at its own rate."""
 
-    def demonstration(self, rng: random.Random) -> tuple[str, ...]:
-        """A prompt of the training split, short or hard, and an episode with mistakes, turn by turn."""
-        row = self.practice(rng)
-        return row["prompt"], *self.dialogue(row, rng)
-
     def worked(self, row: Problem, rng: random.Random | None = None) -> str:
         return "".join(self.dialogue(row, rng))
 
@@ -59,17 +49,3 @@ class EpisodeFamily(Family):
             f"{self.name} is played turn by turn and scored by its environment: "
             "train and evaluate it with `curro train`"
         )
-
-
-def pass_rates(model: Any, tokenizer: Any, family: Family, rows: Sequence[Problem], n: int) -> np.ndarray:
-    """The mean reward of `n` samples at the recipe's temperature of each row, shape (rows,)."""
-    recipe = family.recipe
-    return sampled_rewards(
-        model,
-        tokenizer,
-        rows,
-        Reward(family.name, verify_with(family)),
-        environment=family if isinstance(family, EpisodeFamily) else None,
-        samples=n,
-        settings=SamplingSettings(recipe.max_completion_length, recipe.temperature),
-    ).mean(axis=1)

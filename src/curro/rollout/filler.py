@@ -1,7 +1,7 @@
 """Fills batches of admitted groups from an engine, generating many groups at a time.
 
-`Filler` is the fill's asyncio driver: `DrawnGroups` draws the prompts, `curro.rollout.group_tasks` generates,
-scores and settles their groups, and `curro.rollout.fill.Fill` says when the batch is full.
+`Filler` is the fill's asyncio driver: it draws the prompts, `curro.rollout.group_tasks` generates, scores and
+settles their groups, and `curro.rollout.fill.Fill` says when the batch is full.
 """
 
 from __future__ import annotations
@@ -20,83 +20,11 @@ from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError, EngineError, ExhaustedError, FillError, RewardError
 from curro.core.policy import PolicyUse
 from curro.core.verdicts import Draw
-from curro.rollout.batch import Batch
 from curro.rollout.engines.engine import Engine, Prompt
 from curro.rollout.fill import Fill, FillSettings, select_unseen
-from curro.rollout.group import Counts, Group
-from curro.rollout.group_tasks import GroupTasks, Settler, feedback_on, release, wait_for_all
+from curro.rollout.group import Batch, Counts, Group, feedback_on
+from curro.rollout.group_tasks import GroupTasks, Settler, release, wait_for_all
 from curro.rollout.scoring import ScoreFunction, Scorer
-
-
-class DrawnGroups:
-    """Draws prompts from the curriculum when a group is asked for and none is queued.
-
-    A method that asks the policy may wait as long for its answer as for rollouts. So it chooses in a thread
-    of its own, while groups go on. No group is settled meanwhile: the draw is the same as without a thread.
-
-    Args:
-        curriculum: draws the prompts.
-        fill: counts the groups that are given out.
-        rollouts_per_prompt: the size of a group; with a budget to divide, the mean size.
-    """
-
-    def __init__(self, curriculum: Curriculum, fill: Fill[Group], rollouts_per_prompt: int) -> None:
-        self.curriculum, self.fill, self.rollouts_per_prompt = curriculum, fill, rollouts_per_prompt
-        self._queued: deque[Group] = deque()
-
-    async def next(self) -> Group | None:
-        """The next group; None where the prompts of the batch have run out."""
-        if not self._queued:
-            await self._draw()
-        return self._queued.popleft() if self._queued else None
-
-    def take_rest(self) -> list[Group]:
-        """The groups that were drawn and not asked for; the caller drops them."""
-        groups = list(self._queued)
-        self._queued.clear()
-        return groups
-
-    def __len__(self) -> int:
-        return len(self._queued)
-
-    async def _draw(self) -> None:
-        if PolicyUse.ASKED not in self.curriculum.selection.policy_use:
-            self._queue(self._select())
-            return
-        drawing = asyncio.ensure_future(asyncio.to_thread(self._select))
-        try:
-            await wait_for_all([drawing])
-        except asyncio.CancelledError:
-            if drawing.exception() is None:  # its tickets are open, and `take_rest` has to return them
-                self._queue(drawing.result())
-            raise
-        self._queue(drawing.result())
-
-    def _select(self) -> Draw | None:
-        fill, curriculum = self.fill, self.curriculum
-        try:
-            if curriculum.allocation.looks_first:
-                # as many as the batch lacks, which are looked at together
-                return select_unseen(
-                    curriculum, fill, int(min(fill.missing, max(fill.untried, 1))), step=fill.step
-                )
-            if curriculum.has_allocation and curriculum.allocation.needs_budget:
-                # a budget is divided over many prompts at once; over one prompt there is nothing to divide
-                n = int(max(1, min(fill.n, fill.untried)))
-                rollouts = n * self.rollouts_per_prompt
-                return select_unseen(curriculum, fill, n, step=fill.step, rollouts=rollouts)
-            return select_unseen(curriculum, fill, 1, step=fill.step)
-        except ExhaustedError:
-            return None
-
-    def _queue(self, draw: Draw | None) -> None:
-        if draw is None:
-            return
-        equal_sizes = [self.rollouts_per_prompt] * len(draw)
-        sizes = draw.rollouts.tolist() if self.curriculum.has_allocation else equal_sizes
-        rows = zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes, strict=True)
-        is_probe = self.curriculum.allocation.looks_first
-        self._queued += [Group(prompt, ticket, draw.step, size, is_probe) for prompt, ticket, size in rows]
 
 
 class Filler:
@@ -173,7 +101,7 @@ class Filler:
             least=least_rollouts, retries=retries, timeout=timeout,
         )  # fmt: skip
         self._settler = Settler(curriculum, self._fill, self.counts, max_failures=max_failures)
-        self._drawn = DrawnGroups(curriculum, self._fill, rollouts_per_prompt)
+        self._drawn: deque[Group] = deque()
         self._unspent = 0  # of the budget of groups that are probed
         self._is_filling = self._is_closed = False
 
@@ -243,8 +171,8 @@ class Filler:
                 release(self.curriculum, self._fill.release())
                 # queued groups have cost nothing: the next fill draws afresh, with what was learned until
                 # then
-                for group in self._drawn.take_rest():
-                    self._settler.drop(group, "cancelled")
+                while self._drawn:
+                    self._settler.drop(self._drawn.popleft(), "cancelled")
                 if not continues:
                     self._unspent = 0
                     await self._cancel(self._all())
@@ -307,13 +235,57 @@ class Filler:
         """Start a group in every free slot, until the fill allows no more or a group has ended meanwhile."""
         tasks = self._tasks
         while len(tasks.running) < self.max_in_flight and not tasks.ended and not self._fill.reason:
-            if self.curriculum.allocation.looks_first and not len(self._drawn) and self._fill.in_flight:
+            if self.curriculum.allocation.looks_first and not self._drawn and self._fill.in_flight:
                 return  # groups are looked at together, so the next are drawn when these have ended
-            group = await self._drawn.next()
-            if group is None:
-                return
+            if not self._drawn:
+                await self._draw()
+            if not self._drawn:
+                return  # the prompts of the batch have run out
+            group = self._drawn.popleft()
             tasks.start(group, *self._named(group))
             self._unspent += self.rollouts_per_prompt - group.size
+
+    async def _draw(self) -> None:
+        """Draw prompts from the curriculum, none where those of the batch have run out.
+
+        A method that asks the policy may wait as long for its answer as for rollouts. So it chooses in a
+        thread of its own, while groups go on. No group is settled meanwhile: the draw is the same as without
+        a thread.
+        """
+        if PolicyUse.ASKED not in self.curriculum.selection.policy_use:
+            self._queue(self._select())
+            return
+        drawing = asyncio.ensure_future(asyncio.to_thread(self._select))
+        try:
+            await wait_for_all([drawing])
+        except asyncio.CancelledError:
+            if drawing.exception() is None:  # its tickets are open, and have to be dropped
+                self._queue(drawing.result())
+            raise
+        self._queue(drawing.result())
+
+    def _select(self) -> Draw | None:
+        fill, allocation = self._fill, self.curriculum.allocation
+        n, rollouts = 1, None
+        if allocation.looks_first:  # as many as the batch lacks, which are looked at together
+            n = int(min(fill.missing, max(fill.untried, 1)))
+        elif self.curriculum.has_allocation and allocation.needs_budget:
+            # a budget is divided over many prompts at once; over one prompt there is nothing to divide
+            n = int(max(1, min(fill.n, fill.untried)))
+            rollouts = n * self.rollouts_per_prompt
+        try:
+            return select_unseen(self.curriculum, fill, n, step=fill.step, rollouts=rollouts)
+        except ExhaustedError:
+            return None
+
+    def _queue(self, draw: Draw | None) -> None:
+        if draw is None:
+            return
+        equal_sizes = [self.rollouts_per_prompt] * len(draw)
+        sizes = draw.rollouts.tolist() if self.curriculum.has_allocation else equal_sizes
+        rows = zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes, strict=True)
+        is_probe = self.curriculum.allocation.looks_first
+        self._drawn += [Group(prompt, ticket, draw.step, size, is_probe) for prompt, ticket, size in rows]
 
     def _extend_groups(self) -> None:
         """Ask for the further rollouts of groups that were looked at, in free slots."""
@@ -322,7 +294,7 @@ class Filler:
             if len(tasks.running) >= self.max_in_flight:
                 return
             tasks.probed.remove(group)
-            tasks.extend(group, *self._named(group))
+            tasks.start(group, *self._named(group))
 
     def _named(self, group: Group) -> tuple[Prompt, str]:
         """The group's prompt, and its key for messages."""
@@ -339,7 +311,7 @@ class Filler:
         """
         tasks = self._tasks
         groups = [group for group in tasks.probed if group.is_probe]
-        is_drawn = bool(len(self._drawn)) and not self._fill.reason
+        is_drawn = bool(self._drawn) and not self._fill.reason
         if not groups or is_drawn or any(group.is_probe for group in tasks.running):
             return
         unspent, self._unspent = max(self._unspent, 0), 0
@@ -359,7 +331,7 @@ class Filler:
             error.add_note(f"{self.kept} admitted groups are kept for the next fill")
             raise
         samples = self._settler.take_auxiliary()
-        return Batch.of(groups, samples, self.rollouts_per_prompt, self._batch_counts, self.curriculum.credit)
+        return Batch.of(groups, samples, self._batch_counts, self.curriculum.credit)
 
     async def _drop_stale(self) -> None:
         stale = set(self._fill.older_than(self.max_staleness))

@@ -155,33 +155,6 @@ def _generate(
     return output.repeat_interleave(n, dim=0) if settings.is_greedy else output
 
 
-def sampled_rewards(
-    model: Any,
-    tokenizer: Any,
-    rows: Sequence[Row],
-    reward: Reward,
-    *,
-    samples: int,
-    settings: SamplingSettings,
-    environment: Environment | None = None,
-) -> np.ndarray:
-    """Sample with torch's own generator and score.
-
-    Args:
-        rows: of P prompts.
-        samples: G, completions a prompt; episodes, if there is an `environment`.
-        settings: of a completion; an episode's observations count towards its length.
-
-    Returns:
-        rewards_PG, float64; NaN where the reward did not score.
-    """
-    completions, repeated = attempts(
-        model, tokenizer, rows, environment=environment, n=samples, settings=settings
-    )
-    scores = reward.summed(completions, repeated)
-    return np.array([np.nan if score is None else score for score in scores]).reshape(len(rows), samples)
-
-
 def evaluate(
     model: Any,
     tokenizer: Any,
@@ -200,7 +173,8 @@ def evaluate(
     Sampling has its own random numbers, so training goes on as if there had been no evaluation.
 
     Args:
-        samples, settings, environment: as `sampled_rewards` takes them.
+        samples: completions a prompt; episodes, if there is an `environment`.
+        settings: of a completion; an episode's observations count towards its length.
         reward_range: as `held_out_scores` takes it, which makes what is returned.
         signal: the parts of the reward whose sum says which samples are right; empty for the whole reward.
     """

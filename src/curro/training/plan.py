@@ -26,6 +26,7 @@ from curro.core.registry import REWARDS, VERIFIERS
 from curro.core.text import did_you_mean
 from curro.data import load_prompts
 from curro.data.files import is_data_file, source_files
+from curro.data.media import first_media
 from curro.data.prompt_set import PromptSet
 from curro.methods.admission.band import DifficultyBand
 from curro.reward import Reward, resolve_reward
@@ -206,31 +207,16 @@ def _is_local(name: str) -> bool:
     return name.startswith((".", "/", "~")) or path.suffix == ".gguf" or is_data_file(path) or path.exists()
 
 
-MEDIA = ("image", "images", "video", "videos", "audio", "audios")
-"""Columns in which data sets keep what a text model cannot read."""
-
-
 def check_text(prompts: PromptSet) -> None:
     """Raises ConfigError where a prompt has images, video or sound: the models trained here read text."""
-    columns = [name for name in MEDIA if name in prompts.columns]
-    for number, row in enumerate(prompts):
-        kinds = [name for name in columns if _is_media(row[name])]
-        if isinstance(row["prompt"], list):
-            contents = [message.get("content") for message in row["prompt"]]
-            parts = [part for content in contents if isinstance(content, list) for part in content]
-            kinds += [str(part.get("type")) for part in parts if part.get("type", "text") != "text"]
-        if kinds:
-            raise ConfigError(
-                f"row {number} of {prompts.source} has more than text ({', '.join(dict.fromkeys(kinds))}), "
-                "and curro train has text models only: train on images with "
-                "curro.hosts.trl.CurriculumGRPOTrainer, or take text data"
-            )
-
-
-def _is_media(value: Any) -> bool:
-    if isinstance(value, str):  # a path or an address; other texts are only called so
-        return bool(re.search(r"^data:|\.(png|jpe?g|webp|gif|bmp|mp4|webm|wav|mp3|flac)$", value.lower()))
-    return value is not None and value != []
+    first = first_media(prompts, prompts.columns)
+    if first is not None:
+        number, kinds = first
+        raise ConfigError(
+            f"row {number} of {prompts.source} has more than text ({', '.join(kinds)}), "
+            "and curro train has text models only: train on images with "
+            "curro.hosts.trl.CurriculumGRPOTrainer, or take text data"
+        )
 
 
 def run_reward(spec: str, settings: TrainSettings, prompts: PromptSet) -> Reward:

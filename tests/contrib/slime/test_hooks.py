@@ -224,7 +224,6 @@ def settings_of(**options):
         (settings_of(allocation="knapsack"), "curro.allocation has no effect"),
         (settings_of(curriculum="frontier"), "the selection is named twice"),
         ({"curro": {"curriculum": "uniform allocation=knapsack"}}, "curro.allocation has no effect"),
-        (settings_of(admission="best"), "admits no group by itself, and slime trains on admitted"),
         (settings_of(fill_limit=0), "limit of a fill is a number of batches from 1"),
         (settings_of(sed=1), "no setting 'sed'"),
         (settings_of(selection="metis"), "asks the policy, and slime does not lend it"),

@@ -121,9 +121,3 @@ def test_other_data_and_allocations_are_refused(tmp_path, vllm):
         ):
             with pytest.raises(ConfigError, match=words):
                 trainer(tmp_path, vllm, service, max_steps=1, data=data)
-
-
-def test_a_gate_that_leaves_batches_to_be_topped_up_is_refused(tmp_path, vllm):
-    with served(tmp_path, selection="uniform", admission="best") as service:  # noqa: SIM117
-        with pytest.raises(ConfigError, match="no group by itself, and asynchronous GRPO trains on admitted"):
-            trainer(tmp_path, vllm, service, max_steps=1, data=dataset())

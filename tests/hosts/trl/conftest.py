@@ -7,6 +7,8 @@ from importlib.metadata import version
 import pytest
 from packaging.version import Version
 
+from curro.lab.model import build_model, build_tokenizer
+
 LACKS = (
     (
         "trl",
@@ -38,3 +40,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if any(name in item.nodeid for name in tests):
                 reason = f"{package} {version(package)} lacks {what} ({first})"
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory):
+    """The tests' tiny model in a folder, from which TRL can load its reference model too."""
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = build_tokenizer()
+    for part in (build_model(tokenizer, width=32, layers=1), tokenizer):
+        part.save_pretrained(folder)
+    return str(folder)

@@ -39,15 +39,16 @@ def under_fsdp2(*words: str, folder: Path, precision: str = "bf16") -> None:
     config += ["--main_process_port", "0"]  # a free one: by default it is the same for all
     on_cpu = str(Path(__file__).with_name("fsdp_on_cpu.py"))
     command = [python(), "-m", "accelerate.commands.launch", *config, "--mixed_precision", precision]
-    _in_processes([*command, on_cpu, *words], folder)
+    succeed([*command, on_cpu, *words], folder)
 
 
 def _run(folder: Path) -> None:
     command = [python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    _in_processes([*command, str(Path(__file__).with_name("two_processes.py")), str(folder)], REPOSITORY)
+    succeed([*command, str(Path(__file__).with_name("two_processes.py")), str(folder)], REPOSITORY)
 
 
-def _in_processes(command: list[str], folder: Path) -> None:
+def succeed(command: list[str], folder: Path) -> None:
+    """Run a command in a folder."""
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}:{REPOSITORY / 'recipes'}",

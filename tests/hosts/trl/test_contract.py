@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trl
+from tests.forks import python
+from tests.hosts.trl.launch import REPOSITORY, succeed
 from tests.hosts.trl.setup import trainer
 from trl import GRPOTrainer
 
@@ -89,6 +92,10 @@ def test_a_trainer_that_another_library_has_patched_is_not_accelerated():
     patched = type("UnslothGRPOTrainer", (GRPOTrainer,), {"__module__": "unsloth_compiled_cache"})
     assert "unsloth" in seams.unaccelerated(patched, None, {})
     assert seams.unaccelerated(GRPOTrainer, None, {}) == ""
+
+
+def test_a_trainer_that_is_rewritten_in_trls_place_is_the_base(tmp_path):
+    succeed([python(), str(Path(__file__).with_name("patched_trainer.py")), str(tmp_path)], REPOSITORY)
 
 
 def test_a_trainer_of_another_library_can_be_the_second_base(tmp_path):

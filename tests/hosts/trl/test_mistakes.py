@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from datasets import Dataset, IterableDataset
 from tests.hosts.trl.setup import PROMPTS, config, dataset, first_token_is_even, trainer
+from transformers import TrainingArguments
 
 import curro
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
+from curro.lab.model import build_tokenizer
 
 
 class WithoutSelect(curro.Selection):
@@ -35,6 +37,20 @@ def never(completions: list[str], **_: Any) -> list[None]:
     return [None] * len(completions)
 
 
+def of_a_column(completions: list[str], level: list[int], **_: Any) -> list[float]:
+    return [float(number) for number in level]
+
+
+def messages(**part: Any) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": [{"type": "text", "text": "?"} | part]}]
+
+
+def without(part: str) -> Any:
+    tokenizer = build_tokenizer()
+    setattr(tokenizer, part, None)
+    return tokenizer
+
+
 GATED: dict[str, Any] = {"admission": "signal"}
 LARGE = curro.Curriculum(
     "uniform", PROMPTS, allocation="estimates:estimate=4,train=20", advantage="leave-one-out"
@@ -43,6 +59,14 @@ LARGE = curro.Curriculum(
 BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"keep": 2}, "KeepRollouts"),
     ({"fill": {"limit": 3}}, "FillSettings"),
+    ({"peft_config": {"r": 2}}, "peft_config"),
+    ({"processing_class": "gpt2"}, "processing_class"),
+    ({"processing_class": without("eos_token")}, "eos_token"),
+    ({"processing_class": without("chat_template"), "train_dataset": dataset(True)}, "chat template"),
+    ({"model": "no/such-model", "processing_class": None}, "'no/such-model'"),
+    ({"tools": print}, "tools is a list"),
+    ({"environment_factory": {"game": WithoutSelect}, "train_dataset": dataset(True)}, "`reset`"),
+    ({"args": TrainingArguments("x", use_cpu=True)}, "args is a GRPOConfig"),
     ({"seed": "x"}, "seed"),
     ({"seed": -1}, "seed"),
     ({"on_groups": "print"}, "on_groups"),
@@ -72,6 +96,18 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"signal": 3}, "signal"),
     ({"signal": "first_token_is_evn"}, "'first_token_is_even'"),
     ({"admission": "signal:reward=format"}, "admission 'format'"),
+    ({"reward_funcs": None}, "`reward_funcs`"),
+    ({"reward_funcs": 3}, "reward_funcs has 3"),
+    ({"reward_funcs": [NoSelection]}, "NoSelection"),
+    ({"reward_funcs": "no-such-model"}, "'no-such-model'"),
+    ({"reward_funcs": of_a_column}, "'level'"),
+    ({"reward_funcs": (fails, never), "reward_weights": [1.0]}, "1 numbers for 2 reward functions"),
+    ({"num_iterations": 0}, "num_iterations=0"),
+    ({"temperature": 0.0}, "temperature=0"),
+    ({"eval_strategy": "steps", "eval_steps": 1}, "eval_dataset"),
+    ({"train_dataset": Dataset.from_dict({"prompt": ["a"] * 23 + [None]})}, "row 23"),
+    ({"train_dataset": Dataset.from_dict({"prompt": [messages(type="image")] * 24})}, "image in row 0"),
+    ({"train_dataset": dataset().add_column("images", ["a.png"] * PROMPTS)}, "a tokenizer reads text alone"),
     ({"environment": object(), "rollout_func": print}, "rollout_func"),
     ({"output_dir": "/proc/x"}, "/proc/x"),
     ({"output_dir": f"{__file__}/x"}, "Not a directory"),

@@ -93,3 +93,23 @@ def test_a_state_with_a_field_of_another_type_is_refused(tmp_path, name, value):
     path.write_text(json.dumps(written | {name: value}))
     with pytest.raises(curro.CheckpointError, match=f"{name} in trainer_state"):
         checkpoints.check_state(path.parent)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"beta": 0.1}, {"per_device_train_batch_size": 32}],
+    ids=["a loss that needs more", "a larger batch"],
+)
+def test_rollouts_that_do_not_fit_this_run_are_left_out(tmp_path, model_folder, caplog, other):
+    options = {"model": model_folder, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1}
+    trainer(tmp_path, max_steps=1, **options).train()
+    again = trainer(tmp_path, max_steps=2, **options | other)
+    again.train(resume_from_checkpoint=True)
+    assert caplog.text.count("they are left out") == 1
+    assert again.curriculum.metrics()["in_flight"] == 0
+    assert again.curriculum.metrics()["observed"] == 4 + again.args.generation_batch_size // 4
+
+
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(curro.CheckpointError, match="there is no checkpoint"):
+        trainer(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-9"))

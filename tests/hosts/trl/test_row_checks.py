@@ -35,8 +35,15 @@ def short(completions, **_):
     return [-len(completion) for completion in completions]
 
 
-def fails(completions, target, **_):
-    return [1.0] * len(completions)
+def fails(completions, **columns):
+    return [float(bool(columns["target"]))] * len(completions)
+
+
+class Reader:
+    """A reward that is an object."""
+
+    def __call__(self, completions, **columns):
+        return reads_numbers(completions, **columns)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +56,10 @@ def fails(completions, target, **_):
             r"reward 'reads_numbers' on 60 rows: does not fit 5 rows, such as row 55",
         ),
         (reads_numbers, rows(MIXED, "solution"), r"does not fit 5 rows, such as row 55: .* 'five'"),
+        (Reader(), rows(MIXED), r"reward 'Reader' on 60 rows: does not fit 5 rows"),
         (correctness_reward, rows(NUMBERS), r"an empty completion scores as much as the answer in 55 rows"),
         (short, rows(NUMBERS), None),
-        (fails, rows(NUMBERS), r"raises TypeError: .*'target'.*no_check=True"),
+        (fails, rows(NUMBERS), r"raises KeyError: 'target' .*no_check=True"),
         (trl_reward(resolve_reward("exact")), rows(MIXED, key=MIXED), None),
     ],
 )

@@ -106,16 +106,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory):
-    """The tests' tiny model in a folder, from which TRL can load its reference model too."""
-    folder = tmp_path_factory.mktemp("model")
-    tokenizer = build_tokenizer()
-    for part in (build_model(tokenizer, width=32, layers=1), tokenizer):
-        part.save_pretrained(folder)
-    return str(folder)
-
-
 @pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
 def test_a_setting_trains(tmp_path, model_folder, options):
     options = {"max_steps": 2, **copy.deepcopy(options)}  # PEFT writes into the settings it is given

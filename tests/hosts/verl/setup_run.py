@@ -31,6 +31,15 @@ CONFIG = str(Path(verl.__file__).parent / "trainer" / "config")
 PROMPTS = 24
 BATCH, SIZE = 4, 4
 
+SEPARATE = [
+    "trainer.v1.trainer_mode=curro_separate_async",
+    "trainer.v1.separate_async.parameter_sync_step=2",
+    f"actor_rollout_ref.actor.ppo_mini_batch_size={BATCH // 2}",
+    "actor_rollout_ref.rollout.nnodes=1",
+    "actor_rollout_ref.rollout.n_gpus_per_node=1",
+    "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl",
+]
+
 
 class SimulatedSync(SimulatedParts, CurriculumTrainerSync): ...
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from setup_run import BATCH, PROMPTS, SIZE, run
+from setup_run import BATCH, PROMPTS, SEPARATE, SIZE, run
 from simulation import Engine
 from twin import Twin
 
@@ -93,13 +93,15 @@ def test_a_budget_is_divided_among_the_prompts_that_are_fetched_together(tmp_pat
     assert done.metrics["observed"] >= 4 * BATCH
 
 
-@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])
+@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async", "curro_separate_async"])
 @pytest.mark.parametrize("settings", [[], ["+curro.admission=signal", "+curro.advantage=leave-one-out"]])
 def test_the_first_rewards_decide_who_gets_the_rest_of_a_steps_budget(tmp_path, mode, settings):
+    is_separate = mode == "curro_separate_async"  # of which each step has two updates
     done = run(
-        tmp_path / "out", "+curro.selection=prioritized-replay", "+curro.allocation='probe:first=2,most=7'",
-        *settings, f"trainer.v1.trainer_mode={mode}", "data.train_batch_size=2",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=2", steps=5,
+        tmp_path / "out", *(SEPARATE if is_separate else [f"trainer.v1.trainer_mode={mode}"]),
+        "+curro.selection=prioritized-replay", "+curro.allocation='probe:first=2,most=7'",
+        *settings, "data.train_batch_size=2",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={1 if is_separate else 2}", steps=5,
     )  # fmt: skip
     rewards = done.engine.rewards
     grown = {uid.split("_")[0]: rewards[uid.split("_")[0]] + rewards[uid] for uid in rewards if "_" in uid}
@@ -111,6 +113,7 @@ def test_the_first_rewards_decide_who_gets_the_rest_of_a_steps_budget(tmp_path, 
     updates = done.trainer.actor_rollout_wg.updates
     trained = Counter(uid.split("_")[0] for update in updates for uid, _ in update["rollouts"])
     assert trained == {uid: len(groups[uid]) for uid in trained}
+    assert len(updates) == 5 * (1 + is_separate)
     assert len(trained) == 5 * 2
     for update in updates:  # each advantage is that of the whole group
         for uid in {uid for uid, _ in update["rollouts"]}:

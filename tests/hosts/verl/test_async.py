@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
+
 import numpy as np
 import pytest
-from setup_run import BATCH, Run, configuration, run
+from setup_run import BATCH, PROMPTS, SEPARATE, Run, configuration, run
+from simulation import number_of
 
 from curro.core.errors import ConfigError
 
@@ -54,6 +58,37 @@ def test_stale_groups_are_dropped(tmp_path):
     assert done.metrics["observed"] >= 2 * BATCH
 
 
+class Starving(Run):
+    """From the fourth step on, the groups of the harder half of the prompts take two steps."""
+
+    def before(self, engine) -> None:
+        trainer, plain, answer = self.trainer, self.trainer.prepare_step, engine._answer
+        held: list = []
+
+        def answer_late(prompt, step, validate):
+            if step >= 4 and number_of(prompt["raw_prompt"][-1]["content"]) >= PROMPTS // 2:
+                held.append((prompt, step))
+            else:
+                answer(prompt, step, validate)
+
+        def prepare_step():
+            for prompt, step in [late for late in held if late[1] <= trainer.global_steps - 2]:
+                held.remove((prompt, step))
+                answer(prompt, step, False)
+            return plain()
+
+        engine._answer, trainer.prepare_step = answer_late, prepare_step
+
+
+def test_a_warning_says_that_stale_groups_were_the_hard_ones(tmp_path):
+    slow = ["trainer.v1.sampler.max_off_policy_threshold=2", "trainer.v1.colocate_async.num_warmup_batches=2"]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        metrics = Starving(configuration(tmp_path / "out", *ASYNC, *slow, steps=24)).metrics
+    assert any("it starves hard prompts" in str(warning.message) for warning in said)
+    assert metrics["dropped/success_rate"] < metrics["drawn/success_rate"] < metrics["trained/success_rate"]
+
+
 def test_a_resumed_run_finds_its_tickets_in_the_queue(tmp_path):
     """verl brings back what was finished and asks again for what was in flight: under the same tickets."""
     options = [
@@ -73,6 +108,48 @@ def test_a_resumed_run_finds_its_tickets_in_the_queue(tmp_path):
     trained = [uid for update in resumed.trainer.actor_rollout_wg.updates for uid, _ in update["rollouts"]]
     assert len(set(trained)) == 2 * BATCH
     assert min(int(uid.removeprefix("ticket-")) for uid in trained) == 3 * BATCH
+
+
+class Growing(Run):
+    """The further rollouts of one group, asked for in the third step, end in the step after it."""
+
+    def before(self, engine) -> None:
+        trainer, plain, answer = self.trainer, self.trainer.prepare_step, engine._answer
+        self.held: list = []
+
+        def answer_later(prompt, step, validate):
+            if "_" in prompt["uid"] and step == 3 and not self.held:
+                self.held.append((dict(prompt), step))
+                return
+            answer(prompt, step, validate)
+
+        def prepare_step():
+            for prompt, step in self.held:
+                answer(prompt, step, False)
+            return plain()
+
+        engine._answer, trainer.prepare_step = answer_later, prepare_step
+
+
+def test_a_group_that_was_looked_at_goes_on_after_a_resume(tmp_path):
+    """Its first rollouts are in the queue, the further ones are asked for again."""
+    options = [*ASYNC, "+curro.allocation='probe:first=2,most=7'", "trainer.save_freq=3"]
+    whole = Growing(configuration(tmp_path / "whole", *options, steps=6))
+    first = Growing(configuration(tmp_path / "out", *options, steps=3))
+    ((prompt, _),) = first.held
+    resumed = run(tmp_path / "out", *options, steps=6)
+    drawn = [
+        [uid for step, _, uid in done.engine.asked if step > 3 and "_" not in uid]
+        for done in (whole, resumed)
+    ]
+    assert drawn[0] == [uid for uid in drawn[1] if uid not in {uid for _, _, uid in first.engine.asked}]
+    uid = prompt["uid"].split("_")[0]
+    sizes = Counter(
+        name for update in resumed.trainer.actor_rollout_wg.updates for name, _ in update["rollouts"]
+    )
+    assert sizes[uid] == 2 + prompt["__rollout_n__"]
+    assert resumed.metrics["dropped"] == whole.metrics["dropped"]
+    assert resumed.metrics["observed"] == whole.metrics["observed"]
 
 
 def test_a_prompt_whose_group_waits_for_a_batch_is_not_drawn_again(tmp_path):
@@ -96,16 +173,6 @@ def test_a_prompt_whose_group_waits_for_a_batch_is_not_drawn_again(tmp_path):
         assert not waiting & drawn
     assert first.metrics["dropped"] + resumed.metrics["dropped"] > 0  # they were drawn, and given back
     assert resumed.metrics["in_flight"] == 0
-
-
-SEPARATE = [
-    "trainer.v1.trainer_mode=curro_separate_async",
-    "trainer.v1.separate_async.parameter_sync_step=2",
-    f"actor_rollout_ref.actor.ppo_mini_batch_size={BATCH // 2}",
-    "actor_rollout_ref.rollout.nnodes=1",
-    "actor_rollout_ref.rollout.n_gpus_per_node=1",
-    "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl",
-]
 
 
 def trained(done) -> list[set[str]]:

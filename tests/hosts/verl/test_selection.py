@@ -89,7 +89,6 @@ def test_sessions_that_fail_are_not_scored_and_groups_that_fail_are_dropped(tmp_
 
 
 REFUSED = {
-    "data.dataloader_num_workers=8": "set data.dataloader_num_workers=0",
     "trainer.v1.sampler.custom_sampler.path=mine.py": "custom_sampler",
     "skip.rollout_tq.enable=True": "skip.rollout_tq",
     "reward.reward_model.enable=True": "set reward.reward_model.enable_resource_pool=True",

@@ -59,19 +59,6 @@ def test_hard_prompts_get_more_than_solved_ones(selection):
     assert given_N[:10].mean() > 1.5 * given_N[10:].mean()
 
 
-def test_a_prompt_that_gets_nothing_is_not_drawn():
-    class First(Allocation):
-        def __call__(self, prompts, budget, step):
-            return np.where(np.arange(len(prompts)) == 0, budget, 0)
-
-    curriculum = Curriculum("uniform", 5, allocation=First())
-    draw = curriculum.select(3, step=0, rollouts=7)
-    assert draw.rollouts.tolist() == [7]
-    assert len(draw) == len(draw.tickets) == len(draw.reasons) == 1
-    assert curriculum.free == 4
-    assert curriculum.metrics()["selected"] == 1
-
-
 def test_without_an_allocation_a_budget_is_divided_equally_and_none_leaves_it_to_the_host():
     curriculum = Curriculum("uniform", 5)
     assert curriculum.select(2, step=0, rollouts=5).rollouts.tolist() == [3, 2]

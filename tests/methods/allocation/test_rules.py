@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curro.core.errors import ConfigError
 from curro.methods.allocation.equal import Equal
 from curro.methods.allocation.knapsack import Knapsack, both_outcomes
 
@@ -84,11 +83,3 @@ def test_nothing_is_better(betas, least, spread, data):
     assert total(value_PN, chosen_P) == pytest.approx(
         best_by_trying(value_PN, least, budget), rel=1e-10, abs=1e-14
     )
-
-
-@pytest.mark.parametrize("budget", [5, 25])
-def test_a_budget_that_the_bounds_cannot_spend(budget):
-    with pytest.raises(
-        ConfigError, match=f"{budget} rollouts for 3 prompts: the allocation gives each 2 to 8"
-    ):
-        Knapsack(most=8).check(3, budget)

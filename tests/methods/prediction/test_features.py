@@ -117,15 +117,6 @@ def test_of_long_texts_the_two_ends_are_read():
     assert words.sum() == 1
 
 
-def test_a_text_in_parts_has_the_features_of_the_text():
-    parts = [{"type": "image", "image": "x.png"}, {"type": "text", "text": "2 + 2"}]
-    rows = [{"prompt": [{"role": "user", "content": content}]} for content in ("2 + 2", parts)]
-    features = Features("text")
-    features.bind(PromptTable(2, rows=rows))
-    whole, in_parts = features.of(np.arange(2))
-    np.testing.assert_equal(in_parts, whole)
-
-
 def prompts_of(known, texts=None):
     return PromptSet(
         [

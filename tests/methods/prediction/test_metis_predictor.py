@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.prediction.judging import Scripted, candidate
 
-from curro import ConfigError, Curriculum
+from curro import Curriculum
 from curro.methods.prediction.metis import Metis
 from curro.methods.prediction.metis.predictor import judgment_reward, spread_rows
 from curro.methods.prediction.value_model import ValueModel
@@ -176,11 +176,6 @@ def test_every_option_and_metric_is_documented(page, method):
     predictor = Curriculum(page, 4).selection.predictor
     for name in predictor.metrics():
         assert f"`{name}`" in text
-
-
-def test_without_a_policy_it_says_who_lends_one():
-    with pytest.raises(ConfigError, match="asks the policy, and no host has lent it"):
-        Curriculum("metis", 4).select(1, step=0)
 
 
 def test_spread_shows_low_middle_and_high():

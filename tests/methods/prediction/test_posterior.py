@@ -131,7 +131,7 @@ def test_rewards_beyond_the_range_widen_it_and_nothing_becomes_nan():
     everything = np.arange(6)
     for step in (40, 10_000, 10**9):
         values = [*posterior.combine(everything, step)]
-        values += [*posterior.draw(everything, step, rng), posterior.expected(everything, step)]
+        values += [*posterior.draw(everything, step), posterior.expected(everything, step)]
         assert np.isfinite(values).all()
         assert (np.array(values[3:]) >= 0).all()
         assert (values[3] <= 1).all()
@@ -145,17 +145,6 @@ def predictor_after(rewards, *, at=0, size=2, reward_range=(0.0, 1.0), **options
     curriculum.observe(draw.tickets[draw.prompts == 0], [rewards])
     curriculum.drop(draw.tickets[draw.prompts != 0])
     return selection.predictor
-
-
-def test_the_expected_informativeness_is_ab_over_the_beta_posterior():
-    predictor = predictor_after([1, 1, 1, 0, 1, 1, 0, 1], thompson=False)
-    # the learnt prior is Beta(160/59, 96/59), as tests/methods/prediction/test_posterior.py works it out;
-    # with 6 successes and 2 failures: Beta(514/59, 214/59)
-    for prompt, a, b in ((0, 514 / 59, 214 / 59), (1, 160 / 59, 96 / 59)):
-        prompts = np.array([prompt])
-        assert predictor.success_rate(prompts, 0)[0] == pytest.approx(a / (a + b), rel=1e-7)
-        expected = a * b / ((a + b) * (a + b + 1))
-        assert predictor.informativeness(prompts, 0)[0] == pytest.approx(expected, rel=1e-7)
 
 
 def test_draws_have_the_moments_of_the_posterior():
@@ -196,7 +185,7 @@ def test_a_draw_is_scaled_by_how_much_of_its_range_the_rewards_vary():
     """Rewards of 0.4 and 0.6 have the rate 1/2 and the variance 0.01, and not the 0.25 of 0 and 1."""
     _, posterior = curriculum_of(1)
     posterior.count[0], posterior.mean[0], posterior.variance[0] = 1e9, 0.5, 0.01
-    drawn, _ = posterior.draw(np.array([0]), 0, np.random.default_rng(0))
+    drawn, _ = posterior.draw(np.array([0]), 0)
     assert drawn[0] == pytest.approx(0.01, rel=1e-3)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum
+from curro import Curriculum
 from curro.data import PromptSet
 from curro.methods.prediction.frontier import PRIOR_ROLLOUTS, REFIT
 from curro.methods.prediction.logistic_regression import LogisticRegression
@@ -102,15 +102,3 @@ def test_without_texts_it_is_the_posterior_of_own_outcomes():
         assert draws[0].prompts.tolist() == draws[1].prompts.tolist()
         for curriculum, draw in zip((own, frontier), draws, strict=True):
             curriculum.observe(draw.tickets, rewards_of(draw.prompts, step, rates))
-
-
-def test_rows_without_a_prompt_are_no_texts():
-    prompts = prompts_of("ab")
-    assert prompts.fingerprint
-    prompts.rows = [{"question": "?"}] * 2
-    assert len(Curriculum("frontier", prompts).select(2, step=0)) == 2
-
-
-def test_entropies_need_a_host():
-    with pytest.raises(ConfigError, match="frontier asks the policy, and no host has lent it"):
-        Curriculum("frontier:features=entropy", 40).select(2, step=0)

@@ -79,11 +79,6 @@ def test_an_exponent_draws_in_proportion_to_a_power_of_what_is_predicted():
     np.testing.assert_allclose(seen / 2000, np.array([0, 1, 4, 9]) / 14, atol=0.04)
 
 
-def test_draws_in_proportion_do_not_repeat_a_prompt():
-    draw = curriculum_of(4, candidates=4, exponent=2).select(4, step=0)
-    assert sorted(draw.prompts.tolist()) == [0, 1, 2, 3]
-
-
 def test_ties_are_broken_at_random():
     first = {int(curriculum_of(6, "Variances", seed=s).select(1, step=0).prompts[0]) for s in range(60)}
     assert first == set(range(6))
@@ -113,17 +108,6 @@ def test_quality_of_the_prediction():
     # errors -1, -1/2, 0, 1/2
     assert metrics["prediction/mean_error"] == pytest.approx(-1 / 4)
     assert metrics["prediction/mean_absolute_error"] == pytest.approx(1 / 2)
-
-
-def test_how_much_of_the_spread_is_chosen():
-    curriculum = curriculum_of(4, candidates=4)
-    draw = curriculum.select(2, step=0)
-    curriculum.observe(draw.tickets, [[1, 0], [0, 0]])
-    # candidates 0, 1/4, 1/2, 3/4: variance 5/64; chosen 1/2 and 3/4: 1/64
-    assert curriculum.metrics()["prediction/spread_kept"] == pytest.approx(5**-0.5)
-    same = curriculum_of(4, candidates=4)
-    same.load_state_dict(curriculum.state_dict())
-    assert same.metrics() == curriculum.metrics()
 
 
 def test_a_predictor_that_asks_the_policy_needs_one():

@@ -24,12 +24,3 @@ def test_prompts_in_flight_miss_their_turn():
     assert curriculum.select(3, step=1).prompts.tolist() == [5, 3, 4]
     curriculum.drop(held.tickets)
     assert curriculum.select(3, step=2).prompts.tolist() == [0, 1, 2]
-
-
-def test_all_free_prompts_at_once_from_anywhere():
-    for start in range(6):
-        curriculum = Curriculum("scheduled", 6)
-        if start:
-            curriculum.drop(curriculum.select(start, step=0).tickets)
-        curriculum.select(2, step=1)
-        assert len(set(curriculum.select(4, step=1).prompts.tolist())) == 4

@@ -17,22 +17,6 @@ def test_every_pass_brings_every_prompt_once_in_a_new_order():
     assert len({tuple(order) for order in passes}) == 4
 
 
-def test_a_batch_across_two_passes_has_no_prompt_twice():
-    for seed in range(50):
-        curriculum = Curriculum("uniform", 5, seed=seed)
-        curriculum.drop(curriculum.select(3, step=0).tickets)
-        assert len(set(curriculum.select(4, step=1).prompts)) == 4
-
-
-def test_prompts_in_flight_are_passed_over():
-    curriculum = Curriculum("uniform", 6)
-    waiting = set(curriculum.select(4, step=0).prompts)
-    for step in range(20):
-        draw = curriculum.select(2, step=step)
-        assert set(draw.prompts) == set(range(6)) - waiting
-        curriculum.drop(draw.tickets)
-
-
 def test_probabilities_are_those_of_the_free_prompts():
     curriculum = Curriculum("uniform", 5)
     curriculum.select(1, step=0)

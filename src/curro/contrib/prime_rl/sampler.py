@@ -12,7 +12,6 @@ import numpy as np
 from prime_rl.orchestrator.curriculum import AdmissionGate, TaskSampler
 
 from curro.contrib.verifiers_tasks import conversation
-from curro.core.bases import refuse
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError, RewardError
 from curro.core.groups import Feedback, MissingRewards
@@ -90,7 +89,6 @@ class CurriculumSampler(TaskSampler):
     def __init__(
         self, curriculum: Curriculum, tasks: Sequence[Any], run: RunWithoutRewards | None = None
     ) -> None:
-        refuse(curriculum.admission.needs_top_up, "top-up", "prime-rl")
         curriculum.check_rows(Tasks(tasks), "Tasks(tasks)")
         self.curriculum, self.tasks = curriculum, list(tasks)
         self.run = RunWithoutRewards() if run is None else run

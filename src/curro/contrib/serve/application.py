@@ -132,7 +132,6 @@ class Service:
             "prompts": curriculum.table.size,
             "fingerprint": curriculum.table.fingerprint,
             "curriculum": curriculum.config,
-            "needs_top_up": curriculum.admission.needs_top_up,
             "has_weights": curriculum.selection.has_weights,
             "step": curriculum.step,
             "start": self.saved.start,

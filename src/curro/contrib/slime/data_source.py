@@ -173,8 +173,6 @@ def read(args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])
     refuse(selection.policy_use, "policy", "slime")
-    if config.get("admission") is not None:
-        refuse(registry.build("admission", config["admission"]).needs_top_up, "top-up", "slime")
     if config.get("admission") is not None or selection.leaves_out == "groups":
         _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
     if config.get("advantage") is None:

@@ -47,7 +47,7 @@ def to_resume(checkpoint: str | bool | None, folder: Path, *, is_main: bool) -> 
     A run that begins beside another run's checkpoints is warned of: a resume takes the last of all.
 
     Raises:
-        CheckpointError: its state is not one that TRL wrote.
+        CheckpointError: there is none, or its state is not one that TRL wrote.
     """
     last = newest(folder) if checkpoint in (True, None, False) else Path(str(checkpoint))
     if not checkpoint and last is not None and is_main:
@@ -58,6 +58,11 @@ def to_resume(checkpoint: str | bool | None, folder: Path, *, is_main: bool) -> 
         )
     if not checkpoint or last is None:
         return checkpoint
+    if not last.is_dir():
+        raise CheckpointError(
+            f"there is no checkpoint {last}: name a folder such as {folder / PREFIX_CHECKPOINT_DIR}-100, or "
+            "True for the last one"
+        )
     if (last / TRAINER_STATE_NAME).is_file():
         check_state(last)
     return str(last)
@@ -161,12 +166,10 @@ def load(
     """Restore what `save` wrote; prompts whose rollouts are lost are free again.
 
     Micro-batches may have another size than when the rollouts were saved, as after an out-of-memory error.
+    Rollouts that this run's arguments cannot divide or train on are left out, with a warning.
 
     Returns:
         this process's unused rollouts, if there are any.
-
-    Raises:
-        CheckpointError: rollouts that cannot be divided as this run's arguments say.
     """
     folder, rows = checkpoint / FOLDER, args.per_device_train_batch_size
     parts = cast(int, args.steps_per_generation)
@@ -188,13 +191,17 @@ def load(
     is_same, done = (len(saved), size) == (parts, rows), step * size
     is_update = done % (rows * args.gradient_accumulation_steps) == 0
     may_divide = is_update and len(saved) * size == parts * rows and not has_auxiliary
-    if processes != accelerator.num_processes or not (is_same or may_divide):
-        raise CheckpointError(
-            f"{checkpoint} was saved between a generation and its last update, with {len(saved)} "
-            f"micro-batches of {size} rollouts in each of {processes} processes, and this run has {parts} of "
-            f"{rows} in each of {accelerator.num_processes}: resume with the arguments of then, or from a "
-            "checkpoint that was saved after a generation's last update"
-        )
+    corrects_vllm = args.use_vllm and args.vllm_importance_sampling_correction
+    needed = {"ref_per_token_logps": args.beta != 0, "importance_sampling_ratio": corrects_vllm}
+    lacks = [name for name, is_needed in needed.items() if is_needed and name not in saved[0]]
+    if processes != accelerator.num_processes or lacks or not (is_same or may_divide):
+        if accelerator.is_main_process:
+            logging.getLogger(__name__).warning(
+                "%s was saved between a generation and its last update, and its rollouts do not fit this "
+                "run's micro-batches, processes or loss: they are left out, and training draws new ones",
+                checkpoint,
+            )
+        return None
     return (step, saved) if is_same else (done // rows, _divided(saved, parts, rows))
 
 

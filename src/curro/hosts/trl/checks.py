@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from datasets import Dataset
-from transformers import TrainerState
+from peft import PeftConfig
+from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
+from trl.chat_template_utils import supports_tool_calling
 
 from curro.core.bases import Selection
 from curro.core.curriculum import Curriculum
@@ -20,11 +22,22 @@ from curro.core.files import check_writable
 from curro.core.identity import DatasetRows
 from curro.core.registry import VERIFIERS
 from curro.core.text import did_you_mean
+from curro.data.media import first_media
 from curro.methods.admission.band import DifficultyBand
 from curro.reward.adapters import refuse_columns, reward_of
 from curro.reward.row_checks import check_before_run
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
+
+
+def named_arguments(trainer: type[Any], args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a trainer by name, also of a class with **kwargs that another library puts there."""
+    bound = inspect.signature(trainer).bind_partial(*args, **kwargs)
+    others = [p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD]
+    given = dict(bound.arguments)
+    for name in others:
+        given |= given.pop(name, {})
+    return given
 
 
 def build_curriculum(
@@ -55,24 +68,42 @@ def build_curriculum(
     return Curriculum.from_config({"seed": seed, **config, **beside}, rows)
 
 
-def check_kinds(args: GRPOConfig, train_dataset: Any, *, keep: Any, fill: Any, on_groups: Any) -> None:
-    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them."""
-    if train_dataset is None:
+def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
+    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them.
+
+    Args:
+        given: TRL's arguments.
+        own: `keep`, `fill` and `on_groups`.
+    """
+    if given.get("train_dataset") is None:
         raise ConfigError(
             "`train_dataset` is required: it may be left out only where one `environment_factory` makes the "
             "prompts and `max_steps` says for how long"
         )
-    kinds = (
-        ("keep", isinstance(keep, KeepRollouts), "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
-        ("fill", isinstance(fill, FillSettings), "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
-        ("on_groups", on_groups is None or callable(on_groups), "a function that takes a GroupRecord"),
-        ("train_dataset", isinstance(train_dataset, Dataset), "a `datasets.Dataset` to choose from"),
-    )
-    given = {"keep": keep, "fill": fill, "on_groups": on_groups, "train_dataset": type(train_dataset)}
-    for name, is_right, what in kinds:
-        if not is_right:
-            raise ConfigError(f"{name} is {what}, not {given[name]!r:.50}")
-    check_writable(Path(cast(str, args.output_dir)))
+    if given.get("model") is None:
+        raise ConfigError("`model` is required: the name of a model, or the model")
+    nothing = type(None)
+    kinds: dict[str, tuple[Any, str]] = {
+        "args": (GRPOConfig, "a GRPOConfig"),
+        "train_dataset": (Dataset, "a `datasets.Dataset` to choose from"),
+        "processing_class": (
+            (PreTrainedTokenizerBase, ProcessorMixin, nothing),
+            "a tokenizer or a processor",
+        ),
+        "peft_config": ((PeftConfig, nothing), "an object such as peft.LoraConfig(r=8)"),
+        "tools": ((list, nothing), "a list of functions"),
+        "rollout_func": ((Callable, nothing), "a function"),
+        "environment_factory": ((Callable, Mapping, nothing), "a class or function that makes environments"),
+        "keep": (KeepRollouts, "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
+        "fill": (FillSettings, "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
+        "on_groups": ((Callable, nothing), "a function that takes a GroupRecord"),
+    }
+    for name, value in {**given, **own}.items():
+        kind, what = kinds.get(name, (object, ""))
+        if not isinstance(value, kind):
+            text = " ".join(repr(type(value) if name == "train_dataset" else value).split())
+            raise ConfigError(f"{name} is {what}, not {text:.50}")
+    check_writable(Path(cast(str, given["args"].output_dir)))
 
 
 def placeholder_rows(args: GRPOConfig) -> Dataset:
@@ -95,17 +126,43 @@ def rows_of(dataset: Dataset, *, is_played: bool) -> DatasetRows:
     return DatasetRows([{**row, "prompt": json.dumps(row, sort_keys=True, default=str)} for row in dataset])
 
 
-def reward_names(reward_funcs: Any, environment_factory: Any) -> list[str] | None:
-    """The names that TRL will give reward functions, before it has built its trainer.
+def reward_functions(value: Any, args: GRPOConfig, *, may_lack: bool) -> list[Any]:
+    """The reward functions that a trainer's argument `reward_funcs` has.
 
-    None if they are not known before: an environment's own reward has its class' name.
+    Args:
+        value: a function, an object that can be called, a model or its name, or several of them.
+        may_lack: whether environments may give the reward.
+
+    Raises:
+        ConfigError: something else, none at all, or another number of weights.
     """
-    if environment_factory is not None:
-        return None
+    functions = [] if value is None else [*value] if isinstance(value, list | tuple) else [value]
+    for function in functions:
+        if inspect.isclass(function) or not (isinstance(function, str) or callable(function)):
+            raise ConfigError(
+                f"reward_funcs has {function!r:.50}: a reward is a function, an object that can be called, or"
+                " a model"
+            )
+        if isinstance(function, str):
+            try:
+                AutoConfig.from_pretrained(function, trust_remote_code=args.trust_remote_code)
+            except (OSError, ValueError):
+                raise ConfigError(
+                    f"reward_funcs has the text {function!r}, and no model with this name can be read: give "
+                    "the function itself, or the folder of a reward model"
+                ) from None
+    if not functions and not may_lack:
+        raise ConfigError("`reward_funcs` is required: give a function that scores completions")
+    weights = args.reward_weights
+    if weights is not None and len(weights) != len(functions):
+        raise ConfigError(f"reward_weights has {len(weights)} numbers for {len(functions)} reward functions")
+    return functions
+
+
+def reward_names(functions: Sequence[Any]) -> list[str]:
+    """The names that TRL will give reward functions."""
     names = []
-    for function in reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]:
-        while isinstance(function, functools.partial):
-            function = function.func
+    for function in map(_unwrapped, functions):
         if isinstance(function, str) or hasattr(function, "config"):
             names.append(model_name(function))
         else:
@@ -113,37 +170,89 @@ def reward_names(reward_funcs: Any, environment_factory: Any) -> list[str] | Non
     return names
 
 
-def check_rows(reward_funcs: Any, args: GRPOConfig, rows: Any, say: Callable[[str], object]) -> None:
+def _unwrapped(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def check_rows(
+    functions: Sequence[Any], args: GRPOConfig, rows: Dataset, say: Callable[[str], object]
+) -> None:
     """Score rows with their own answers before TRL loads the model (`curro.reward.row_checks`).
 
     Functions of the user's own are called in the main process alone, and models not at all.
 
     Args:
-        reward_funcs: as TRL takes them.
-        rows: of the data set.
+        functions: from `reward_functions`.
+        rows: the data set.
         say: called with what is to be logged.
 
     Raises:
-        ConfigError: a reward of curro's does not fit more than 1% of the rows.
-        RewardError: it needs columns that the rows lack.
+        ConfigError: a function cannot be called with the columns of the rows, or a reward of curro's does not
+            fit more than 1% of the rows.
+        RewardError: a reward of curro's needs columns that the rows lack.
     """
-    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-    plain = [function for function in functions if inspect.isroutine(function)]
     extra = {
         "completion_ids": [0], "trainer_state": TrainerState(),
         **dict.fromkeys(("log_extra", "log_metric"), lambda *_: None),
     }  # fmt: skip
-    for function, name in zip(plain, reward_names(plain, None) or [], strict=True):
+    given = {"prompts", "completions", *extra, *rows.column_names} - {"prompt", "completion"}
+    for function, name in zip(functions, reward_names(functions), strict=True):
+        if isinstance(function, str) or hasattr(function, "config"):
+            continue
         reward, is_own = reward_of(function, name, extra), not hasattr(function, "reward")
         if not is_own:
             refuse_columns(reward, rows.column_names)
-        if not inspect.iscoroutinefunction(function) and not (is_own and args.process_index):
+        try:
+            inspect.signature(function).bind(**dict.fromkeys(given))
+        except TypeError as error:
+            raise ConfigError(
+                f"reward {name!r} cannot be called as TRL calls it, with prompts, completions and every "
+                f"column of the data by name: {error}; the rows have {', '.join(rows.column_names)}"
+            ) from None
+        inner = _unwrapped(function)
+        is_awaited = any(map(inspect.iscoroutinefunction, (inner, inner.__call__)))
+        if not is_awaited and not (is_own and args.process_index):
             check_before_run(rows, reward, say, "no_check=True")
 
 
 def model_name(model: Any) -> str:
     """The last part of a model's name, by which TRL calls its rewards and the folder of a run."""
     return str(model if isinstance(model, str) else model.config._name_or_path).split("/")[-1]
+
+
+def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
+    """The tokenizer or processor, which TRL would read after the model."""
+    reader, model = given.get("processing_class"), given["model"]
+    if reader is None:
+        name = model if isinstance(model, str) else model.config._name_or_path
+        try:
+            reader = AutoProcessor.from_pretrained(
+                name,
+                revision=cast(Any, args.model_init_kwargs or {}).get("revision"),
+                truncation_side="left",
+                padding_side="left",
+                trust_remote_code=args.trust_remote_code,
+            )
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"no tokenizer of {name!r} can be read ({str(error).splitlines()[0]}): check the name, or "
+                "give a tokenizer as `processing_class`"
+            ) from None
+    return reader
+
+
+def media(dataset: Dataset) -> str:
+    """Where the rows have images, video or sound, in words; empty if they have text alone."""
+    columns = sorted({"image", "images"}.intersection(dataset.column_names))
+    if columns:
+        return f"the column {', '.join(columns)}"
+    if "prompt" not in dataset.column_names or isinstance(dataset[0]["prompt"], str):
+        return ""
+    parts = dataset.select_columns(["prompt"]).iter(8192)
+    first = first_media(({"prompt": prompt} for part in parts for prompt in part["prompt"]), ())
+    return "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
 
 
 def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
@@ -171,29 +280,41 @@ def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]
     return sentence
 
 
-def check_batches(
-    curriculum: Curriculum, args: GRPOConfig, dataset: Dataset, when_short: str, update_option: str | None
+def check_combinations(
+    given: Mapping[str, Any], curriculum: Curriculum, when_short: str, update_option: str | None
 ) -> None:
-    """Refuse arguments of TRL with which this curriculum's batches cannot be made or trained on.
+    """Refuse arguments of TRL that do not go together, or not with this curriculum.
 
     Args:
+        given: TRL's arguments.
         when_short: what the fill does with a batch that stays short.
         update_option: an option that changes optimizer steps, if there is one.
     """
-    rows, group = cast(int, args.generation_batch_size), cast(int, args.num_generations)
-    images = sorted({"image", "images"}.intersection(dataset.column_names))
+    args, dataset, reader = given["args"], given["train_dataset"], given["processing_class"]
+    rows, group = args.generation_batch_size, args.num_generations
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
     own_advantage, first = curriculum.has_advantage, curriculum.allocation.first
+    prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
+    factory: Any = given.get("environment_factory")
+    factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
+    is_named = isinstance(factory, Mapping) and "environment" in dataset.column_names
+    other = set(dataset["environment"]) - {*factory} if is_named else set()
+    images = media(dataset)
     conflicts = (
+        (args.num_iterations < 1, f"num_iterations={args.num_iterations}: at least 1 is needed"),
+        (args.max_completion_length == 0, "max_completion_length=0: a rollout needs a token at least"),
+        (
+            args.temperature <= 0,
+            f"temperature={args.temperature:g}: the rollouts of a group would be the same; take more than 0",
+        ),
+        (
+            args.eval_strategy != "no" and given.get("eval_dataset") is None,
+            "eval_strategy says when to evaluate, and there is no eval_dataset: give one, or leave it out",
+        ),
         (
             rows // group > len(dataset),
             f"a batch takes {rows // group} prompts and the data set has {len(dataset)}: lower "
             "per_device_train_batch_size or steps_per_generation, or raise num_generations",
-        ),
-        (
-            gated and bool(images),
-            f"admission works with text alone, and train_dataset has the column {', '.join(images)}: TRL's "
-            "batches of images cannot be put together from several rounds; leave the admission out",
         ),
         (
             gated and when_short == "finish",
@@ -213,6 +334,39 @@ def check_batches(
         (
             update_option is not None and bool(args.deepspeed or args.deepspeed_plugin),
             f"DeepSpeed makes its updates itself: leave out {update_option}",
+        ),
+        (
+            getattr(reader, "tokenizer", reader).eos_token_id is None,
+            "the tokenizer has no token that ends a completion: set its eos_token",
+        ),
+        (
+            not isinstance(prompt, str) and reader.chat_template is None and not given.get("rollout_func"),
+            "train_dataset has messages, and the tokenizer has no chat template: set its chat_template, or "
+            "give prompts as text",
+        ),
+        (
+            bool(images) and gated,
+            f"admission works with text alone, and train_dataset has {images}: batches of images are not "
+            "put together from several rounds; leave the admission out",
+        ),
+        (
+            bool(images) and isinstance(reader, PreTrainedTokenizerBase),
+            f"train_dataset has {images}, and a tokenizer reads text alone: give the processor of a model "
+            "that reads images as `processing_class`, or take text data",
+        ),
+        (
+            any(inspect.isclass(one) and not callable(getattr(one, "reset", None)) for one in factories),
+            "an environment of environment_factory has no method `reset`",
+        ),
+        (
+            isinstance(factory, Mapping) and not is_named,
+            "environment_factory has several environments, and train_dataset has no column environment that "
+            "names one of them for each row",
+        ),
+        (bool(other), f"environment_factory has no environment {', '.join(map(repr, sorted(other)))}"),
+        (
+            bool(given.get("tools") or factories) and not supports_tool_calling(reader),
+            "the chat template shows the model no calls of tools: take a model or a template that does",
         ),
     )
     for is_refused, sentence in conflicts:

@@ -52,7 +52,8 @@ WRAPPED: dict[str, dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """The methods that are wrapped, by what is switched off without them; without `CURRICULUM` nothing works.
 
-Each calls TRL's own once and edits what goes in or comes out. Its parameters here are the ones passed.
+Each calls TRL's own once and edits what goes in or comes out. Its parameters here are the ones passed. A
+private one that no method calls is lost: Unsloth leaves `_compute_loss` and computes the loss elsewhere.
 """
 
 READ: dict[str, tuple[str, ...]] = {
@@ -114,13 +115,18 @@ def check_contract(trainer: type[Any]) -> dict[str, str]:
     used = _names(cast(Hashable, trainer))
     lost: dict[str, list[str]] = {}
     for serves, methods in WRAPPED.items():
-        lost[serves] = [name for name, takes in methods.items() if not _takes(trainer, name, takes)]
+        lost[serves] = [
+            name
+            for name, takes in methods.items()
+            if not _takes(trainer, name, takes) or (name.startswith("_") and name not in used)
+        ]
     for serves, names in READ.items():
         lost.setdefault(serves, []).extend(
             name for name in names if not hasattr(trainer, name) and name not in used
         )
+    author = f"TRL {trl.__version__}" if _is_trls(trainer) else trainer.__module__
     reasons = {
-        serves: f"TRL {trl.__version__} has changed GRPOTrainer's {' and '.join(names)}"
+        serves: f"{author} has changed GRPOTrainer's {' and '.join(names)}"
         for serves, names in lost.items()
         if names
     }
@@ -141,11 +147,15 @@ def unaccelerated(trainer: type[Any], args: Any, lost: dict[str, str]) -> str:
     """
     if ACCELERATIONS in lost or SECOND_LOSS in lost:
         return lost.get(ACCELERATIONS) or lost[SECOND_LOSS]
-    if not trainer.__module__.startswith("trl."):
+    if not _is_trls(trainer):
         return f"GRPOTrainer is {trainer.__module__}'s and not TRL's"
     if getattr(args, "use_liger_kernel", False) and "compute_liger_loss" in vars(trainer):
         return "use_liger_kernel computes the loss in another way"
     return ""
+
+
+def _is_trls(trainer: type[Any]) -> bool:
+    return trainer.__module__.startswith("trl.")
 
 
 def _takes(trainer: type[Any], name: str, parameters: tuple[str, ...]) -> bool:

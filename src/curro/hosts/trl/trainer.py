@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +42,15 @@ from curro.hosts.trl.batches import (
 )
 from curro.hosts.trl.checks import (
     build_curriculum,
-    check_batches,
+    check_combinations,
     check_kinds,
     check_rewards,
     check_rows,
     model_name,
+    named_arguments,
     placeholder_rows,
+    processing_class,
+    reward_functions,
     reward_names,
     rows_of,
 )
@@ -163,7 +165,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         no_check: bool = False,
         **kwargs: Any,
     ) -> None:
-        given = inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments
+        given = named_arguments(GRPOTrainer, args, kwargs)
         if environment is not None:
             for other in ("rollout_func", "environment_factory", "tools"):
                 if given.get(other):
@@ -175,23 +177,27 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if given.get("train_dataset") is None and callable(factory) and options.max_steps > 0:
             given["train_dataset"] = placeholder_rows(options)
         dataset = cast(Dataset, given.get("train_dataset"))
-        check_kinds(options, dataset, keep=keep, fill=fill, on_groups=on_groups)
+        check_kinds(given, keep=keep, fill=fill, on_groups=on_groups)
         parts = {
             "allocation": allocation, "advantage": advantage, "admission": admission,
             "reward_range": reward_range, "signal": signal,
         }  # fmt: skip
         rows = rows_of(dataset, is_played=factory is not None)
         self.curriculum = curriculum = build_curriculum(curriculum, parts, rows, options.seed)
-        names = reward_names(given.get("reward_funcs"), factory)
-        warning = "" if names is None else check_rewards(curriculum, options, names)
+        functions = given["reward_funcs"] = reward_functions(
+            given.get("reward_funcs"), options, may_lack=factory is not None
+        )
+        # an environment's own reward has its class' name, which is not known before
+        warning = check_rewards(curriculum, options, reward_names(functions)) if factory is None else ""
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
-        check_batches(curriculum, options, dataset, fill.when_short, update_option)
+        given["processing_class"] = processing_class(given, options)
+        check_combinations(given, curriculum, fill.when_short, update_option)
         repeated = "" if factory is not None or no_check else repeated_rows(rows.row_digests)
         of_rows = [repeated] if repeated else []
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
             of_rows.append(LORA_RATE.format(options.learning_rate))
-        if not no_check and environment is None and factory is None:
-            check_rows(given.get("reward_funcs"), options, dataset, of_rows.append)
+        if not (no_check or environment or factory or given.get("rollout_func")):
+            check_rows(functions, options, dataset, of_rows.append)
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
         self._merges_rounds = curriculum.has_admission or not curriculum.allocation.needs_budget
         needs = {
@@ -207,7 +213,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         for name in ("_metrics", "_logs"):
             if not hasattr(self, name):  # a newer TRL has renamed what is logged, which changes nothing else
                 setattr(self, name, defaultdict(lambda: defaultdict(list)))
-        if names is None:
+        if factory is not None:
             warning = check_rewards(curriculum, options, self.reward_func_names)
         if environment is not None:
             self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))

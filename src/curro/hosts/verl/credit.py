@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
-import transfer_queue as tq
-from tensordict import TensorDict
 from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.losses import ppo_loss
-from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
+from verl.workers.utils.padding import no_padding_2_padding
 
 from curro.core.policy import tokens_divisor
 from curro.core.verdicts import Credited
-from curro.hosts.verl.replay import ADVANTAGE, UNCREDITED, WEIGHT, parts_of
+from curro.hosts.verl.replay import (
+    ADVANTAGE,
+    UNCREDITED,
+    WEIGHT,
+    parts_of,
+    read_rows,
+    write_rows,
+)
 
 Credit = Callable[[Credited], np.ndarray]
 """`Curriculum.credit`, of the P groups of a batch with a column for each session, 0 where it has no row."""
@@ -27,28 +32,17 @@ def write_credit(batch: Any, credit: Credit) -> None:
     Advantages and importance weights were tagged when the groups were observed. The credit depends on all
     groups of the batch, so it is computed only now.
     """
-    data = tq.kv_batch_get(
-        keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask", "advantages"]
-    )
-    mask = data["response_mask"]
-    spread = credit_of_rows(batch.keys, batch.tags, credit)[:, None] * mask.to_padded_tensor(0).to(
-        torch.float32
-    )
-    nested = response_to_nested(spread, mask)
-    fields = TensorDict({"advantages": nested, "returns": nested.clone()}, batch_size=len(batch))
-    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+    masks = read_rows(batch.keys, "response_mask")
+    credits = credit_of_rows(batch.keys, batch.tags, credit)
+    rows = [value * mask.float() for value, mask in zip(credits, masks, strict=True)]
+    write_rows(batch.keys, advantages=rows, returns=rows)
 
 
 def withhold_credit(batch: Any) -> None:
     """Set verl's own advantages of what the curriculum does not credit to 0, in verl's queue."""
     keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if UNCREDITED in tag]
-    if not keys:
-        return
-    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["advantages"])
-    zeros = [torch.zeros_like(row) for row in data["advantages"]]
-    nested = torch.nested.as_nested_tensor(zeros, layout=torch.jagged)
-    fields = TensorDict({"advantages": nested}, batch_size=len(keys))
-    tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
+    if keys:
+        write_rows(keys, advantages=[torch.zeros_like(row) for row in read_rows(keys, "advantages")])
 
 
 def credit_of_rows(keys: Sequence[str], tags: Sequence[dict[str, Any]], credit: Credit) -> torch.Tensor:
@@ -63,18 +57,15 @@ def credit_of_rows(keys: Sequence[str], tags: Sequence[dict[str, Any]], credit: 
     sessions = {
         row: parts_of(key)[:2] for row, key in enumerate(keys) if not tags[row].get("is_padding", False)
     }
-    group_numbers = {
-        group: p for p, group in enumerate(dict.fromkeys(group for group, _ in sessions.values()))
-    }
-    width = 1 + max((session for _, session in sessions.values()), default=0)
-    groups = Credited(np.zeros((len(group_numbers), width)), np.zeros(len(group_numbers)))
-    for row, (group, session) in sessions.items():
-        p = group_numbers[group]
-        groups.advantages[p, session], groups.weights[p] = tags[row][ADVANTAGE], tags[row][WEIGHT]
-    credit_PS = credit(groups)
+    row_of = {group: p for p, group in enumerate(dict.fromkeys(group for group, _ in sessions.values()))}
+    groups = [row_of[group] for group, _ in sessions.values()]
+    columns = [session for _, session in sessions.values()]
+    advantages_PG = np.zeros((len(row_of), 1 + max(columns, default=0)))
+    advantages_PG[groups, columns] = [tags[row][ADVANTAGE] for row in sessions]
+    weights_P = np.zeros(len(row_of))
+    weights_P[groups] = [tags[row][WEIGHT] for row in sessions]
     credit_rows = np.zeros(len(keys), np.float32)
-    for row, (group, session) in sessions.items():
-        credit_rows[row] = credit_PS[group_numbers[group], session]
+    credit_rows[list(sessions)] = credit(Credited(advantages_PG, weights_P))[groups, columns]
     return torch.from_numpy(credit_rows)
 
 

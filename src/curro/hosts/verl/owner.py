@@ -21,7 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CurroError
 from curro.core.groups import Feedback
-from curro.core.verdicts import Credited, Draw, Verdict
+from curro.core.verdicts import Draw, Verdict
 from curro.hosts.verl.policy import ServedPolicy, Serving, VerlRows
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
@@ -86,6 +86,10 @@ class CurriculumOwner:
         self.writer = RunWriter.of_host(folder, self.curriculum, keep)
         return self.curriculum.signal_parts
 
+    def call(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """This method of the actor, or where it has none of the name, of the curriculum."""
+        return getattr(self if hasattr(self, name) else self.curriculum, name)(*arguments, **named)
+
     def serve(self, serving: Serving) -> None:
         """Let the policy be asked on these servers."""
         assert self.policy is not None
@@ -109,22 +113,10 @@ class CurriculumOwner:
         )
         return verdict
 
-    def more(self, feedback: Feedback, rollouts: int) -> np.ndarray:
-        """`Curriculum.more`."""
-        return self.curriculum.more(**feedback.arguments(), rollouts=rollouts)
-
     def drop(self, tickets: Sequence[int]) -> None:
         """`Curriculum.drop`."""
         self.writer.dropped(tickets)
         self.curriculum.drop(np.asarray(tickets, np.int64))
-
-    def credit(self, groups: Credited) -> np.ndarray:
-        """`Curriculum.credit`."""
-        return self.curriculum.credit(groups)
-
-    def save(self, path: Path) -> None:
-        """Write the curriculum into a checkpoint."""
-        self.curriculum.save(path)
 
     def load(self, path: Path, kept: Sequence[int], step: int) -> dict[str, Any]:
         """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped.
@@ -139,9 +131,15 @@ class CurriculumOwner:
         self.writer.begin(step)
         return self.curriculum.ledger.state_dict() | {"lost": len(lost)}
 
-    def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write a training step into the run's folder, for `curro watch`."""
-        self.writer.step(step, metrics)
+    def write_step(self, step: int, fill: dict[str, float]) -> dict[str, float]:
+        """Write a training step into the run's folder, for `curro watch`; returns `metrics`.
+
+        Args:
+            fill: what the fill has counted in this step.
+        """
+        metrics = self.metrics()
+        self.writer.step(step, metrics | fill)
+        return metrics
 
     def write_evaluation(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
         """Write held-out scores into the run's folder; they took so many seconds."""
@@ -158,17 +156,13 @@ class CurriculumOwner:
         """`Curriculum.signal_parts`."""
         return self.curriculum.signal_parts
 
-    def state_dict(self) -> dict[str, Any]:
-        """`Curriculum.state_dict`."""
-        return self.curriculum.state_dict()
-
 
 class OwnerLostError(CurroError):
     """The process of the curriculum has ended, and what it knew since the last checkpoint with it."""
 
 
 class CurriculumClient:
-    """Calls the owner from any process of the Ray cluster: it has the methods of `CurriculumOwner`.
+    """Calls the owner from any process of the Ray cluster: has the owner's methods and the curriculum's.
 
     Args:
         actor: the owner's handle, or the name that `start_owner` gave it.
@@ -187,7 +181,7 @@ class CurriculumClient:
 
     def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
         try:
-            return ray.get(getattr(self.actor, method).remote(*arguments, **named))
+            return ray.get(self.actor.call.remote(method, *arguments, **named))
         except RayTaskError as error:
             raise error.cause from None
         except RayActorError as error:

@@ -142,20 +142,31 @@ def parts_of(key: str) -> tuple[str, int, int]:
     return uid, sum(map(int, sessions)), int(output)
 
 
+def read_rows(keys: Sequence[str], name: str) -> list[torch.Tensor]:
+    """A column of verl's queue, whose rows have lengths of their own."""
+    return list(tq.kv_batch_get(keys=keys, partition_id="train", select_fields=[name])[name])
+
+
+def write_rows(keys: Sequence[str], **columns: Sequence[torch.Tensor]) -> None:
+    """Write such columns into verl's queue."""
+    nested = {
+        name: torch.nested.as_nested_tensor(list(rows), layout=torch.jagged) for name, rows in columns.items()
+    }
+    tq.kv_batch_put(keys=keys, partition_id="train", fields=TensorDict(nested, batch_size=len(keys)))
+
+
 ADVANTAGE, WEIGHT = "curro_advantage", "curro_weight"
 """Tags of a trajectory where the curriculum credits: its advantage, and its group's importance weight."""
 
 UNCREDITED = "curro_uncredited"
 """Tag of a trajectory where verl credits: the curriculum wants no update by it."""
 
-SETTLED = "curro_settled"
-"""Tag of a group whose ticket is settled; a resumed run must not report it again."""
-
 LOOKED = "curro_looked"
 """Tag of a group by whose first rewards the rest of a budget was divided."""
 
 PROMPT = "curro_prompt"
-"""Tag of a group that was observed: its prompt, which cannot be read from the tickets in flight any more."""
+"""Tag of a group that was observed, which a resumed run must not report again: its prompt, which cannot be
+read from the tickets in flight any more."""
 
 
 class ReportingBuffer(Host):
@@ -196,9 +207,6 @@ class ReportingBuffer(Host):
     looked: set[str]
     settled: set[str]
     auxiliary_samples: list[AuxiliarySamples]
-    finished_keys: dict[str, set[str]]
-    failure_keys: dict[str, set[str]]
-    partitions: dict[str, dict[str, dict[str, Any]]]
 
     @classmethod
     def like(cls, plain: Any) -> Any:
@@ -261,7 +269,7 @@ class ReportingBuffer(Host):
         self.looked = (self.looked & self.prompt_global_steps["train"].keys()) | uids
         tq.kv_batch_put(keys=sorted(uids), partition_id="train", tags=[{LOOKED: True}] * len(uids))
         self.unspent += len(groups.uids) * (self.group_size - self.first)
-        further = self.owner.more(groups.feedback, self.unspent).tolist()
+        further = self.owner.more(**groups.feedback.arguments(), rollouts=self.unspent).tolist()
         self.unspent -= sum(further)
         chosen = {uid: number for uid, number in zip(groups.uids, further, strict=True) if number}
         if chosen:
@@ -290,12 +298,14 @@ class ReportingBuffer(Host):
         return evicted, stale, flat, metrics
 
     def _report(self, stale: set[str], flat: set[str], failed: set[str]) -> None:
-        """Settle the tickets of all groups that have ended since the last poll; verl throws some away."""
+        """Settle the tickets of all groups that have ended since the last poll; verl throws some away.
+
+        Groups that ended without any rollout are added to `failed`.
+        """
         terminal = self.finished_keys["train"] | self.failure_keys["train"]
         self.settled &= terminal  # uids that have left the queue are forgotten
         ended = terminal - self.settled
         groups = self.finished_groups(ended - stale - failed, self.group_size)
-        tags: dict[str, dict[str, Any]] = {uid: {SETTLED: True} for uid in sorted(ended)}
         # in the order of the tickets: a set's order differs between runs, and the draws must not
         lost = sorted(map(ticket_of, ended.difference(groups.uids)))
         if lost:
@@ -304,6 +314,8 @@ class ReportingBuffer(Host):
         # a group that was admitted and then grew too old was observed: its ticket is settled, but not its
         # place
         self.fill.expired(sorted(map(ticket_of, stale & self.settled)))
+        if self._replaces_groups:
+            failed |= ended.difference(groups.uids, stale)  # some end well, and without any rollout
         if groups.uids:
             self.known_numbers.check(groups, self.named, max(1, self.fill.fill.n))
             verdict = self.owner.observe(groups.feedback, groups.completions)
@@ -315,11 +327,9 @@ class ReportingBuffer(Host):
             self._tag_credit(groups.uids, verdict)
             self._replace_missing_rewards(groups)
             self.fill.observed(groups.feedback, verdict, filtered={ticket_of(uid) for uid in flat})
-            for uid in groups.uids:
-                tags[uid][PROMPT] = self.fill.fill.prompts_given_out[ticket_of(uid)]
-        if ended:
             # in the queue, because a checkpoint of it has to say which tickets are settled
-            tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
+            tags = [{PROMPT: self.fill.fill.prompts_given_out[ticket_of(uid)]} for uid in groups.uids]
+            tq.kv_batch_put(keys=groups.uids, partition_id="train", tags=tags)
         self.settled |= ended
 
     @property
@@ -345,13 +355,10 @@ class ReportingBuffer(Host):
         }
         if not means:
             return
-        data = tq.kv_batch_get(keys=list(means), partition_id="train", select_fields=["rm_scores"])
-        scores = [torch.zeros_like(row) for row in data["rm_scores"]]
+        scores = [torch.zeros_like(row) for row in read_rows(list(means), "rm_scores")]
         for row, mean in zip(scores, means.values(), strict=True):
             row[-1] = mean
-        nested = torch.nested.as_nested_tensor(scores, layout=torch.jagged)
-        fields = TensorDict({"rm_scores": nested}, batch_size=len(scores))
-        tq.kv_batch_put(keys=list(means), partition_id="train", fields=fields)
+        write_rows(list(means), rm_scores=scores)
 
     def finished_groups(self, uids: set[str], size: int) -> FinishedGroups:
         """Read the groups in which any session generated something, with `size` columns or more.
@@ -434,7 +441,7 @@ class ReportingBuffer(Host):
         """The tickets that are still in flight, of the groups (uid, tag) in a checkpoint of the queue."""
         tags = dict(groups)
         self.looked = {uid for uid, tag in tags.items() if tag.get(LOOKED, False)}
-        self.settled = {uid for uid, tag in tags.items() if tag.get(SETTLED, False)}
+        self.settled = {uid for uid, tag in tags.items() if PROMPT in tag}
         return [ticket_of(uid) for uid in tags if uid not in self.settled]
 
 

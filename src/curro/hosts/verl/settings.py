@@ -110,8 +110,6 @@ class VerlSettings:
                 f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
                 "curro.hosts.trl"
             )
-        if self.admission is not None:
-            refuse(self.admission.needs_top_up, "top-up", "verl")
         gives_less = self.allocation is not None and not self.has_ragged_groups
         if gives_less and self.selection.leaves_out != "groups":
             raise ConfigError(
@@ -159,11 +157,6 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
     algorithm, data, v1 = config.algorithm, config.data, config.trainer.v1
     filters = algorithm.get("filter_groups", None)
     conflicts = [
-        (
-            data.dataloader_num_workers != 0,
-            f"data.dataloader_num_workers={data.dataloader_num_workers} prefetches prompts that were chosen "
-            "before the latest rewards were known: set data.dataloader_num_workers=0",
-        ),
         (
             bool(v1.sampler.custom_sampler.get("path", None)),
             "trainer.v1.sampler.custom_sampler takes the place of the replay buffer that reports to the "

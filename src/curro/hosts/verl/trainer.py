@@ -7,8 +7,7 @@ import logging
 import os
 import time
 import uuid
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import transfer_queue as tq
 from omegaconf import open_dict
-from torch.utils.data import Sampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
@@ -26,7 +24,6 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
 from curro.core.configuration import describe_signal
-from curro.core.errors import ConfigError
 from curro.core.files import replacing
 from curro.core.groups import largest_reward
 from curro.hosts.verl.auxiliary import ResizedWorkers, add_auxiliary, ranks_of, rows_divisor
@@ -61,41 +58,6 @@ else:
     Host = object
 
 
-class DrawnRows(Sampler[int]):
-    """A sampler without end that yields the rows of the latest draw, in its order.
-
-    Args:
-        size: of the data set.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.rows: deque[int] = deque()
-
-    def put(self, rows: Iterable[int]) -> None:
-        """Set the rows of a draw, to be loaded next."""
-        self.rows.clear()
-        self.rows.extend(rows)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __iter__(self) -> Iterator[int]:
-        return self
-
-    def __next__(self) -> int:
-        if not self.rows:
-            raise ConfigError("the data loader asks for more prompts than were drawn: report this to curro")
-        return self.rows.popleft()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Empty: between draws no row is left, and the draws are in the curriculum's own checkpoint."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores nothing, so that the data loader skips none of the rows to come."""
-
-
 ROLLOUTS = "__rollout_n__"
 """verl's column with the number of rollouts of a prompt."""
 
@@ -109,8 +71,8 @@ ESTIMATES = Path("curro") / "estimates.json"
 class CurriculumTrainer(Host):
     """What a curriculum adds to verl's trainers, as a class to be mixed in before one of them.
 
-    verl's `fit` calls the methods below in each step: `prepare_step` begins a fill; `_next_train_batch` loads
-    the prompts that the curriculum draws; while verl polls its queue, the replay buffer reports finished
+    verl's `fit` calls the methods below in each step: `prepare_step` begins a fill; `_next_train_batch` draws
+    prompts, in place of verl's data loader; while verl polls its queue, the replay buffer reports finished
     groups to the curriculum; `_balance_batch`, `_compute_advantage` and `_update_actor` train on the batch;
     `step` writes the metrics.
 
@@ -132,15 +94,8 @@ class CurriculumTrainer(Host):
     buffer: type[ReportingBuffer]
 
     owner: CurriculumClient
-    global_steps: int
-    train_dataset: Any
     train_dataloader: Any
-    config: Any
-    replay_buffer: Any
     actor_rollout_wg: Any
-    ref_policy_wg: Any
-    use_reference_policy: bool
-    ref_in_actor: bool
 
     _mini_batches = 1
     _resized: tuple[int, float] | None = None
@@ -171,14 +126,10 @@ class CurriculumTrainer(Host):
         super()._init_dataloader()
         settings, size = self.settings, len(self.train_dataset)
         refuse_large_batch(self.config, self.mode, size)
-        self.prompt_rows = DrawnRows(size)
+        # verl saves the state of its loader, which would start its workers, though nothing is loaded from it
+        loader = self.train_dataloader
         self.train_dataloader = StatefulDataLoader(
-            dataset=self.train_dataset,
-            batch_size=self.train_dataloader.batch_size,
-            num_workers=0,
-            drop_last=True,
-            collate_fn=self.train_dataloader.collate_fn,
-            sampler=self.prompt_rows,
+            self.train_dataset, loader.batch_size, num_workers=0, collate_fn=loader.collate_fn, drop_last=True
         )
         rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
         if not settings.no_check:
@@ -220,28 +171,28 @@ class CurriculumTrainer(Host):
         number = self.config.data.train_batch_size if num_prompts is None else num_prompts
         budget = number * self.config.actor_rollout_ref.rollout.n if self.settings.divides_budget else None
         draw = self.fill.draw(number, step=self._finished_steps, rollouts=budget)
-        try:
-            self.prompt_rows.put(draw.prompts.tolist())
-            batch = super()._next_train_batch(number)
-        except BaseException:
-            self.owner.drop(draw.tickets.tolist())
-            self.fill.dropped(draw.tickets.tolist(), stale=())
-            raise
-        tu.assign_non_tensor_stack(batch, "uid", [uid_of(ticket) for ticket in draw.tickets.tolist()])
-        if self.settings.allocation is not None:
-            # by this column verl's agent loops generate another number of rollouts than `rollout.n`
-            tu.assign_non_tensor_stack(batch, ROLLOUTS, draw.rollouts.tolist())
-        return batch
+        uids = [uid_of(ticket) for ticket in draw.tickets.tolist()]
+        rollouts = None if self.settings.allocation is None else draw.rollouts.tolist()
+        return self._batch(uids, draw.prompts.tolist(), rollouts)
 
     def _generate_further(self, rollouts: Mapping[str, int]) -> None:
         """Ask for so many more rollouts of each group, by the uid under which they are asked for."""
         in_flight = self.fill.fill.in_flight
-        rows = [self.train_dataset[in_flight[ticket_of(uid.split("_")[0])].prompt] for uid in rollouts]
-        columns = self.train_dataloader.collate_fn(rows)
-        batch = tu.get_tensordict(columns | {"uid": np.array(list(rollouts), dtype=object)})
+        prompts = [in_flight[ticket_of(uid.split("_")[0])].prompt for uid in rollouts]
+        self._submit_batch_to_rollout(self._batch(list(rollouts), prompts, list(rollouts.values())))
+
+    def _batch(self, uids: list[str], prompts: list[int], rollouts: list[int] | None) -> Any:
+        """What verl's agent loops take: these rows of the data set, under these uids.
+
+        Args:
+            rollouts: how many of each; None for `rollout.n`.
+        """
+        columns = self.train_dataloader.collate_fn([self.train_dataset[prompt] for prompt in prompts])
+        batch = tu.get_tensordict(columns | {"uid": np.array(uids, dtype=object)})
         tu.assign_non_tensor_data(batch, "global_steps", self.global_steps)
-        tu.assign_non_tensor_stack(batch, ROLLOUTS, list(rollouts.values()))
-        self._submit_batch_to_rollout(batch)
+        if rollouts is not None:
+            tu.assign_non_tensor_stack(batch, ROLLOUTS, rollouts)
+        return batch
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
         self.fill.check()
@@ -258,10 +209,9 @@ class CurriculumTrainer(Host):
             batch = super().step(metrics, timing_raw)
         finally:
             self.fill.end()
-        curriculum = self.owner.metrics()
         fill = self.fill.metrics() if self.settings.has_gate else {}
+        curriculum = self.owner.write_step(self.global_steps, fill)
         metrics.update({f"curriculum/{name}": value for name, value in curriculum.items()} | fill)
-        self.owner.write_step(self.global_steps, curriculum | fill)
         return batch
 
     # ------------------------------ held-out scores ------------------------------

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, ClassVar
 
-from curro.lab.family import Family, Kind, Problem, Recipe, Warm
+from curro.lab.family import Family, Kind, Problem, Recipe
 
 EASY = 0.72
 """Easy are the sums that so large a share of demonstrations solves: 796 of up to 4 terms."""
@@ -38,7 +38,6 @@ class ChainSum(Family):
         prompts_per_step=16,
         train_prompts=1000,
     )
-    warm = Warm(width=64, layers=2, steps=800, batch=64, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 600, "test": 150}
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import random
 from functools import cache
 from typing import ClassVar
 
-from curro.lab.family import Family, Kind, Problem, Recipe, Warm, solvable_texts
-from curro.lab.judging import JudgeWarm, JudgingFamily
+from curro.lab.family import Family, Kind, Problem, Recipe, solvable_texts
 
 LETTERS = "abcdefghijklmnop"
 _rng = random.Random(7)
@@ -28,7 +26,6 @@ class Chains(Family):
         chosen_by="uniform sampling, one seed: 3e-4; others untried",
         max_completion_length=16,
     )
-    warm = Warm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 600, "test": 150}
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
@@ -60,34 +57,19 @@ def _easy() -> list[str]:
     return [chain for chains in solvable_texts(ERROR_RATES, EASY) for chain in chains]
 
 
-class ChainsJudge(Chains, JudgingFamily):
-    """The problems of `chains`; a chain is right as often as all of its letters are."""
+class ChainsJudge(Chains):
+    """The problems of `chains`; the warm model also judges how much its rewards would differ."""
 
     name = "chains_judge"
-    warm = JudgeWarm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3, judgments=32)
-
-    def reliability(self, row: Problem) -> float:
-        return math.prod(1 - ERROR_RATES[letter] for letter in row["prompt"][1:-1])
 
 
-class ChainsCalibrated(ChainsJudge):
-    """The problems of `chains_judge`; judgments rate learners of five skills, with 0 to 9 exemplars.
+class ChainsCalibrated(Chains):
+    """The problems of `chains`; judgments rate learners of five skills, with 0 to 9 exemplars.
 
     A judgment without exemplars can only say what is so in the mean over the skills.
     """
 
     name = "chains_calibrated"
-    warm = JudgeWarm(
-        width=64,
-        layers=2,
-        steps=1000,
-        batch=128,
-        learning_rate=5e-3,
-        judgments=32,
-        shown=tuple(range(10)),
-        skills=(2.0, 1.0, 0.5, 0.25, 0.1),
-        template="lab-compact",
-    )
 
 
 class ChainsShare(Chains):

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice, pairwise
 from typing import ClassVar
 
-from curro.lab.family import Kind, Problem, Recipe, Warm, solvable_texts
+from curro.lab.family import Kind, Problem, Recipe, solvable_texts
 from curro.lab.sampling import EpisodeFamily
 
 LETTERS = "abcdefghijklmnopqrst"
@@ -78,7 +78,6 @@ class Locks(EpisodeFamily):
         prompts_per_step=16,
         train_prompts=1000,
     )
-    warm = Warm(width=64, layers=2, steps=700, batch=64, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 1000, "test": 250}
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:

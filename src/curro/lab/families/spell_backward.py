@@ -9,7 +9,7 @@ import string
 from functools import cache
 from typing import Any, ClassVar
 
-from curro.lab.family import Family, Kind, Problem, Recipe, Warm
+from curro.lab.family import Family, Kind, Problem, Recipe
 
 UNKNOWN = "eo"
 """Letters that every demonstration gets wrong: words with them are out of the warm model's reach."""
@@ -46,7 +46,6 @@ class SpellBackward(Family):
         prompts_per_step=4,
         train_prompts=1000,
     )
-    warm = Warm(width=64, layers=2, steps=1000, batch=128, learning_rate=3e-3)
     difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy", "solvable")
     easy_problems: ClassVar[dict[str, int]] = {"train": 950, "test": 200}
 

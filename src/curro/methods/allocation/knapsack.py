@@ -52,7 +52,7 @@ class Knapsack(Allocation):
         self.own: FadedPosterior | None = None
         if selection.posterior is None:
             self.own = FadedPosterior()
-            self.own.bind(table)
+            self.own.bind(table, selection.rng)
 
     def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
         posterior = self.own or self.selection.posterior

@@ -1,10 +1,9 @@
 """Frontier: predict a prompt's success rate from its features and from its own past outcomes.
 
-The two predictors here share one idea. A prompt's success rate has a Beta distribution, which starts from a
-prior and is updated by the prompt's own outcomes, the evidence, which fades as the policy moves
-(`FadedPosterior`). `BetaPosterior` has one prior for all prompts. `Frontier` has a prior for each prompt
-(`FeaturePosterior`): a logistic regression predicts it from the prompt's features, so that outcomes of one
-prompt carry over to others. docs/frontier.md works one prompt out by hand, from its prior to the draw.
+A prompt's success rate has a Beta distribution, which starts from a prior and is updated by the prompt's own
+outcomes, the evidence, which fades as the policy moves (`FadedPosterior`). Here each prompt has a prior of
+its own: a logistic regression predicts it from the prompt's features, so that outcomes of one prompt carry
+over to others. docs/frontier.md works one prompt out by hand, from its prior to the draw.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from curro.core.bases import Predictor
 from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.errors import ConfigError
-from curro.core.groups import Groups
 from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.features import Features
@@ -30,115 +27,10 @@ WINDOW, REFIT = 512, 4
 """The regressions are fitted to the latest WINDOW groups, again after every REFIT new ones."""
 
 
-class BetaPosterior(Predictor):
-    """A Beta posterior of each prompt's success rate, from outcomes that fade and a prior that is learnt.
-
-    Source: "Model Predictive Prompt Selection" (arXiv 2507.04632); the fading and the prior are curro's.
-
-    Success rate and informativeness come from `FadedPosterior`: Beta(a, b) for 0/1 rewards, with
-
-        a = k mu + 2^(-age / H) n m          successes, those of the prior first
-        b = k (1 - mu) + 2^(-age / H) n (1 - m)
-        E[p] = a / (a + b),    E[p(1-p)] = a b / ((a + b)(a + b + 1))
-
-    where n rollouts, `age` steps ago, had the mean m. The prior's mean mu and weight k are learnt from the
-    latest visits of all prompts. Rewards that are not 0/1 count as fractions of a success, on the scale of
-    the reward range, which rewards beyond it widen; their expected variance is kept beside their mean and is
-    exact.
-
-    "Model Predictive Prompt Selection" (arXiv 2507.04632) draws from such posteriors, with a prior of (1, 1)
-    and a fixed share of the evidence kept at each visit.
-
-    Args:
-        thompson: predictions are draws from the posterior; False: its expectations.
-        half_life: H in training steps; None: learnt from repeated visits. Evidence that fades by a factor d
-            in each step has H = log(1/2) / log(d).
-        known: a column of the data set with pass rates known before training. The prior of each prompt is
-            then what a regression makes of that column.
-    """
-
-    needs_second_visits = True
-
-    def __init__(
-        self, *, thompson: bool = True, half_life: float | None = None, known: str | None = None
-    ) -> None:
-        self.thompson = thompson
-        if known is not None:
-            self.needs_second_visits = False
-        self.posterior: FadedPosterior = (
-            FadedPosterior(half_life) if known is None else FeaturePosterior(half_life, Features("", known))
-        )
-
-    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
-        super().bind(table, rng)
-        self.posterior.bind(table)
-
-    def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        self.posterior.learn()
-        if self.thompson:
-            return self.posterior.draw(prompts, step, self.rng)[0]
-        return self.posterior.expected(prompts, step)
-
-    def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        self.posterior.learn()
-        if self.thompson:
-            return self.posterior.draw_rate(prompts, step, self.rng)
-        return self.posterior.combine(prompts, step)[1]
-
-    def observe(self, outcome: Groups) -> None:
-        self.posterior.observe(outcome)
-
-    def metrics(self) -> dict[str, float]:
-        return self.posterior.metrics()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.posterior.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.posterior.load_state_dict(state)
-
-
-class Frontier(BetaPosterior):
-    """The Beta posterior with a prior for each prompt, learnt from its text, so that outcomes carry over.
+class FeaturePosterior(FadedPosterior):
+    """A `FadedPosterior` with a prior Beta(k mu, k (1 - mu)) for each prompt, which its features tell.
 
     Source: curro's own.
-
-    This is `BetaPosterior` with the prior of `FeaturePosterior`.
-
-    Args:
-        thompson: predictions are draws from the posterior; False: its expectations.
-        half_life: of the evidence, in training steps; None: learnt.
-        prior_rollouts: how many rollouts the prior of every prompt counts as; None: learnt from the features.
-        known: a column of the data set with pass rates known before training (`Features`).
-        features: "text"; "entropy", how sure the policy is of its first two tokens (`Features`), for
-            which a host has to lend the policy; or "text+entropy".
-    """
-
-    needs_second_visits = False
-
-    def __init__(
-        self,
-        *,
-        thompson: bool = False,
-        half_life: float | None = None,
-        prior_rollouts: float | None = None,
-        features: str = "text",
-        known: str | None = None,
-    ) -> None:
-        super().__init__(thompson=thompson)
-        read = Features(features, known)
-        if read.needs_policy:
-            self.policy_use = PolicyUse.ASKED | PolicyUse.WEIGHTS
-        self.posterior = FeaturePosterior(half_life, read, prior_rollouts)
-
-    def attach(self, policy: Policy) -> None:
-        super().attach(policy)
-        if isinstance(self.posterior, FeaturePosterior):
-            self.posterior.features.attach(policy)
-
-
-class FeaturePosterior(FadedPosterior):
-    """A `FadedPosterior` with a prior Beta(k mu, k (1 - mu)) for each prompt, which its features tell:
 
         mu = the success rate that a logistic regression predicts
         v  = the variance of the rewards within a group that a second one predicts, at most 1/4
@@ -161,22 +53,41 @@ class FeaturePosterior(FadedPosterior):
     choice on, with k = 4.
 
     Args:
-        half_life: H in training steps; None: it is learnt.
-        features: what the regressions read of a prompt.
+        thompson, half_life: of `FadedPosterior`.
         prior_rollouts: k of all prompts, above 0; None: that of the second regression, which is left out
             otherwise.
+        features: "text"; "entropy", how sure the policy is of its first two tokens (`Features`), for
+            which a host has to lend the policy; "text+entropy"; or "" for `known` alone.
+        known: a column of the data set with pass rates known before training (`Features`).
+
+    Raises:
+        ConfigError: an option that is none of these; a column that is missing, or not of pass rates.
     """
 
+    needs_second_visits = False
+
     def __init__(
-        self, half_life: float | None, features: Features, prior_rollouts: float | None = None
+        self,
+        *,
+        thompson: bool = False,
+        half_life: float | None = None,
+        prior_rollouts: float | None = None,
+        features: str = "text",
+        known: str | None = None,
     ) -> None:
-        super().__init__(half_life)
+        super().__init__(thompson=thompson, half_life=half_life)
         if prior_rollouts is not None and not prior_rollouts > 0:
             raise ConfigError(f"prior_rollouts is a number of rollouts above 0, not {prior_rollouts}")
-        self.features, self.prior_rollouts = features, prior_rollouts
+        self.features, self.prior_rollouts = Features(features, known), prior_rollouts
+        if self.features.needs_policy:
+            self.policy_use = PolicyUse.ASKED | PolicyUse.WEIGHTS
 
-    def bind(self, table: PromptTable) -> None:
-        super().bind(table)
+    def attach(self, policy: Policy) -> None:
+        super().attach(policy)
+        self.features.attach(policy)
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
         self.features.bind(table)
         width = self.features.width
         # of means and of variances, which reads one feature more

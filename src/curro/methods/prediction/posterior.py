@@ -2,8 +2,9 @@
 moves.
 
 `FadedPosterior` is the whole model: a prior shared by all prompts, the evidence of each prompt, and the
-half-life with which evidence fades, both of which are learnt. `check_posterior` refuses a saved state that
-groups of rollouts cannot have made.
+half-life with which evidence fades, both of which are learnt. It is the predictor of `posterior`, and what
+prioritized replay and the knapsack read. `check_posterior` refuses a saved state that groups of rollouts
+cannot have made.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from curro.core.bases import Predictor
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups, UnlearnedGroups
@@ -25,8 +27,11 @@ NARROW, WIDE = 0.05, 50.0
 """The prior counts as this many rollouts at least and at most."""
 
 
-class FadedPosterior:
+class FadedPosterior(Predictor):
     """A Beta posterior of each prompt's success rate, with a learnt prior and a learnt half-life.
+
+    Source: "Model Predictive Prompt Selection" (arXiv 2507.04632) draws from such posteriors, with a prior of
+    (1, 1) and a fixed share of the evidence kept at each visit; the fading and the prior are curro's.
 
     The evidence of a prompt is the count n, mean m and variance s of its rewards; the count halves every H
     training steps. It is combined with a prior of mean mu and concentration k, shared by all
@@ -55,16 +60,24 @@ class FadedPosterior:
     `observe` only keeps groups, and `learn` takes in new ones since its last call (`UnlearnedGroups`).
 
     Args:
-        half_life: H in training steps, above 0; None: learnt.
+        thompson: predictions are draws from the posterior; False: its expectations.
+        half_life: H in training steps, above 0; None: learnt. Evidence that fades by a factor d in each step
+            has H = log(1/2) / log(d).
+
+    Raises:
+        ConfigError: a half-life that is not above 0.
     """
 
-    def __init__(self, half_life: float | None = None) -> None:
+    needs_second_visits = True
+
+    def __init__(self, *, thompson: bool = True, half_life: float | None = None) -> None:
         if half_life is not None and not half_life > 0:
             raise ConfigError(f"half_life is a number of training steps above 0, not {half_life}")
-        self.fixed = half_life
+        self.thompson, self.fixed = thompson, half_life
+        self.posterior = self
 
-    def bind(self, table: PromptTable) -> None:
-        self.table = table
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
         names = ("evidence_count", "evidence_mean", "evidence_variance")
         self.count, self.mean, self.variance = (table.add(name, np.float32, 0) for name in names)
         self.low, self.high = 0.0, 1.0
@@ -120,7 +133,17 @@ class FadedPosterior:
         rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
         return concentration * rate, concentration * (1 - rate)
 
-    def draw(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        self.learn()
+        return self.draw(prompts, step)[0] if self.thompson else self.expected(prompts, step)
+
+    def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        self.learn()
+        if self.thompson:
+            return self.low + (self.high - self.low) * self._draw(prompts, step)[0]
+        return self.combine(prompts, step)[1]
+
+    def draw(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """A random draw of each prompt's informativeness (P,) from its posterior (Thompson sampling).
 
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
@@ -128,19 +151,15 @@ class FadedPosterior:
 
         Returns also the share (P,) of the prompt's evidence that still counts, 0 if there is none.
         """
-        p, rate, variance, kept = self._draw(prompts, step, rng)
+        p, rate, variance, kept = self._draw(prompts, step)
         return p * (1 - p) * variance / (rate * (1 - rate)), kept
 
-    def draw_rate(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
-        """A random draw of each prompt's success rate from its posterior."""
-        return self.low + (self.high - self.low) * self._draw(prompts, step, rng)[0]
-
-    def _draw(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    def _draw(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, ...]:
         """Four arrays (P,): a draw of the success rate and its mean, both as fractions of the range of
         rewards seen; the variance of one reward; and the share of the evidence that still counts."""
         concentration, mean, variance, kept = self.combine(prompts, step)
         rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
-        return rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance, kept
+        return self.rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance, kept
 
     def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """The expected informativeness (P,) of each prompt at this step, in squared reward ranges."""

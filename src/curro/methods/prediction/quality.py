@@ -23,21 +23,6 @@ class PredictionQuality:
     def __init__(self) -> None:
         self.pairs = np.empty((2, 0))
         self.unlearned = UnlearnedGroups(3)
-        self.chosen: tuple[np.ndarray, np.ndarray] | None = None
-        self._spread_kept = float("nan")
-
-    def choose(self, predicted_P: np.ndarray, best: np.ndarray) -> None:
-        """Keep what was predicted of all candidates (P,), and of the best of them, for `spread_kept`."""
-        self.chosen = predicted_P, best
-
-    @property
-    def spread_kept(self) -> float:
-        """How much narrower the predictions of the best are than of all candidates."""
-        if self.chosen is not None:
-            (predicted_P, best), self.chosen = self.chosen, None
-            spread = predicted_P.std()
-            self._spread_kept = float(best.std() / spread) if len(best) and spread > 0 else float("nan")
-        return self._spread_kept
 
     def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
         """Keep pairs of prompts (P,) for `learn`.
@@ -58,9 +43,7 @@ class PredictionQuality:
     def metrics(self) -> dict[str, float]:
         """Spearman's rank correlation (NaN where a side is constant), mean error and mean absolute error.
 
-        All three cover chosen prompts alone. `spread_kept` says how narrow that choice is: the standard
-        deviation of the predictions for the chosen prompts over that for all candidates, at the latest
-        choice.
+        All three cover chosen prompts alone.
         """
         predicted, realised = self._latest(self.unlearned.in_order())
         if len(predicted) < 2:
@@ -70,18 +53,15 @@ class PredictionQuality:
             "prediction/rank_correlation": rank_correlation(predicted, realised),
             "prediction/mean_error": float(error.mean()),
             "prediction/mean_absolute_error": float(np.abs(error).mean()),
-            "prediction/spread_kept": self.spread_kept,
         }
 
     def state_dict(self) -> dict[str, Any]:
-        arrays = {"pairs": self.pairs.copy(), "unlearned": self.unlearned.groups.copy()}
-        return arrays | {"spread_kept": self.spread_kept}
+        return {"pairs": self.pairs.copy(), "unlearned": self.unlearned.groups.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(len(state["pairs"]) == 2, "quality", "is not of pairs")
         self.unlearned.load(state["unlearned"], "quality/unlearned")
         self.pairs = state["pairs"].copy()
-        self.chosen, self._spread_kept = None, state["spread_kept"]
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

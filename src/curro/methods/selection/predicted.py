@@ -120,7 +120,6 @@ class Predicted(Selection):
         chosen = np.concatenate([np.arange(uniform), best])
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
-        self.quality.choose(value, value[best])
         promised = value if self.target is None else value * (1 - value)
         self._offsets_P = promised[chosen] - promised.mean()
         self.predictor.selected(prompts)
@@ -217,7 +216,7 @@ def frontier(
 
     Args:
         candidates, exploration, exponent: of `Predicted`.
-        thompson, half_life, prior_rollouts, features, known: of the predictor `Frontier`.
+        thompson, half_life, prior_rollouts, features, known: of `FeaturePosterior`.
     """
     predictor = {
         "name": "frontier",
@@ -248,10 +247,14 @@ def posterior(
 
     Args:
         candidates, target, exploration: of `Predicted`; target=none takes the highest p(1-p) instead.
-        thompson, half_life, known: of `BetaPosterior`.
+        thompson, half_life: of `FadedPosterior`.
+        known: a column of the data set with pass rates known before training. A regression then makes the
+            prior of each prompt of it.
     """
-    beta = {"name": "beta", "thompson": thompson, "half_life": half_life, "known": known}
-    return Predicted(predictor=beta, candidates=candidates, target=target, exploration=exploration)
+    predictor = {"name": "beta", "thompson": thompson, "half_life": half_life}
+    if known is not None:
+        predictor |= {"name": "frontier", "features": "", "known": known}
+    return Predicted(predictor=predictor, candidates=candidates, target=target, exploration=exploration)
 
 
 def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) -> Predicted:

@@ -92,7 +92,7 @@ class FadedReplay(Selection):
         super().bind(table, rng)
         # separate streams, so that a batch consumes each of them as single draws would
         (self.thompson,) = rng.spawn(1)
-        self.posterior.bind(table)
+        self.posterior.bind(table, self.thompson)
         self.tree = Proportional(np.zeros(table.size))
         self.stride = stride_of(table.size)
 
@@ -104,7 +104,7 @@ class FadedReplay(Selection):
         proposed = (uniforms * self.table.size).astype(np.int64)
         if self.tree.total > 0:
             proposed[:, :half] = self.tree.sample(uniforms[:, :half].ravel())[0].reshape(n, half)
-        informativeness, kept = self.posterior.draw(proposed.ravel(), step, self.thompson)
+        informativeness, kept = self.posterior.draw(proposed.ravel(), step)
         drawn = (informativeness * (1 - kept)).reshape(proposed.shape)
         explores = chance[:, 0] < self.exploration
         drawn[explores, -1] = np.inf

@@ -1,0 +1,46 @@
+"""Run by `test_contract.py`: a stand-in for Unsloth, which puts a rewritten GRPOTrainer into TRL."""
+
+import inspect
+import sys
+import types
+
+import pytest
+import trl
+import trl.trainer.grpo_trainer as original
+
+source = inspect.getsource(original.GRPOTrainer).replace(
+    "class GRPOTrainer(", "class _UnslothGRPOTrainer(", 1
+)
+module = types.ModuleType("UnslothGRPOTrainer")
+module.__dict__.update(vars(original), __name__=module.__name__)
+sys.modules[module.__name__] = module
+source = source.replace("_compute_loss(", "_other_loss(")  # what Unsloth leaves of it is not called
+source += """
+    def _compute_loss(self, model, inputs):
+        raise AssertionError
+
+class UnslothGRPOTrainer(_UnslothGRPOTrainer):
+    def __init__(self, model, args=None, **kwargs):
+        super().__init__(model=model, args=args, **kwargs)
+        self.is_patched = True
+"""
+exec(compile(source, "<rewritten>", "exec"), module.__dict__)
+for place in (trl, trl.trainer, original):
+    place.GRPOTrainer = module.UnslothGRPOTrainer
+
+from tests.hosts.trl.setup import trainer  # noqa: E402 - curro is imported after Unsloth
+
+from curro.core.errors import ConfigError  # noqa: E402
+
+options = {"admission": "signal", "save_strategy": "steps", "save_steps": 1}
+host = trainer(sys.argv[1], max_steps=2, **options)
+assert isinstance(host, module.UnslothGRPOTrainer)
+assert host.is_patched
+assert not host._is_accelerated  # nothing of the rewritten trainer is bent
+host.train()
+again = trainer(sys.argv[1], max_steps=3, **options)
+again.train(resume_from_checkpoint=True)
+assert again.state.global_step == 3
+assert again.curriculum.metrics()["in_flight"] == 0
+with pytest.raises(ConfigError, match="UnslothGRPOTrainer has changed GRPOTrainer's _compute_loss"):
+    trainer(sys.argv[1], curriculum="metis")
