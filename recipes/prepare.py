@@ -14,7 +14,7 @@ The public files: `guru` takes the mathematics of LLM360/guru-RL-92k, `dapo` Byt
 `eurus` PRIME-RL/Eurus-2-RL-Data, `open-rs` knoveleng/open-rs, `code` ByteDance-Seed/Code-Contests-Plus, and
 `test` any file with a problem and its answer, as MATH-500, AIME and AMC23 (`problem` or `question`,
 `answer`), Minerva (`problem`, `solution`) and OlympiadBench (`question`, `final_answer`) have them. `bfcl`
-reads a category of the installed package bfcl-eval, or all of them (docs/multi-turn.md); a fifth is held out
+reads a category of the installed package bfcl-eval, or all of them (docs/multi-turn.md); 17.8% are held out
 under the name `test`. With `--held-out` 1,024 rows, or `--held-out-problems`, go into that file and not into
 the other.
 """
@@ -81,12 +81,12 @@ def guru(path: str, problems: int, seed: int, notebook: bool = False) -> dataset
         is_unique = "is_unique" not in rows.column_names or np.array(rows["is_unique"], bool)
         is_kept &= is_unique & (strong != rates) & (rates < 0.7)
     print(f"{is_kept.sum()} of {len(rows)} problems pass the filters; the paper keeps {GURU_KEPT} of 54,404")
-    rows, rates = rows.select(np.flatnonzero(is_kept)), rates[is_kept]
+    rows, rates, strong = rows.select(np.flatnonzero(is_kept)), rates[is_kept], strong[is_kept]
     bins = 10 if notebook else 20
     subset = stratified_subset(rates, problems, bins=bins, seed=seed)
-    print(
-        f"of the policy's pass rates (figure 1): {_tenths(rates)}; of the subset's: {_tenths(rates[subset])}"
-    )
+    print("Shares in ten bins of the pass rate (figure 1):")
+    for model, rates_N in (("Qwen2.5-7B", rates), ("Qwen3-30B", strong)):
+        print(f"{model}: {_tenths(rates_N)}; in the subset: {_tenths(rates_N[subset])}")
     chosen = rows.select(subset)
     return datasets.Dataset.from_list(
         [verl_row(f"guru-{row['data_source']}", row["prompt"], row) for row in chosen]

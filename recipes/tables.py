@@ -181,7 +181,7 @@ METIS = Table(
         *common(
             model="4B and 8B (A.4)", prompts="256 (table 4)", updated="64 (table 4)",
             group="8 (table 4)", length="8,192 (table 4)", temperature="silent", std="none (A.4)",
-            mean="silent", clip="0.2 (table 4)", kl="none (A.4)", rate="2e-6 (table 4)",
+            mean="sequences (2)", clip="0.2 (table 4)", kl="none (A.4)", rate="2e-6 (table 4)",
             schedule="none (table 4)", decay="silent", steps="20 hours with 4B, 40 with 8B (A.4)",
             precision="bfloat16, the optimizer's buffers float32 (table 4)",
         ),

@@ -24,7 +24,7 @@ import typer
 from benchmarks.common import RESULTS, write_page
 from benchmarks.papers.metis import HARD, METIS
 from benchmarks.papers.pspo import SMOOTHED, STD, grpo
-from benchmarks.papers.variants import Results, Row, Variant, mean_interval
+from benchmarks.papers.variants import Results, Row, Variant, mean_interval, not_run
 
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
@@ -93,6 +93,15 @@ def kept(prepared: Plan, folder: RunFolder) -> dict[str, Any]:
     return {"solved once": len(rows), "solved now": float(np.mean(right))}
 
 
+def lengths(prepared: Plan, folder: RunFolder) -> dict[str, Any]:
+    """Mean tokens of the final model's answers to the first training prompts."""
+    model, tokenizer = load_model(str(folder.model))
+    length = prepared.settings.max_completion_length or 1
+    rows = prepared.prompts[:200]
+    texts, _ = attempts(model, tokenizer, rows, environment=None, n=8, settings=SamplingSettings(length))
+    return {"tokens": float(np.mean([len(tokenizer.encode(text)) for text in texts]))}
+
+
 def replay(options: str = "") -> Variant:
     return Variant(PUBLISHED + options)
 
@@ -125,6 +134,8 @@ QUESTIONS = {
         "PSPO: lambda and beta of prompt sampling, on GRPO",
         {
             "PPS, lambda 0.6, beta 0.4": grpo(f"pspo {STD}"),
+            "lambda 0, uniform": grpo(f"uniform {STD}"),
+            "lambda 0.3": grpo(f"pspo:exponent=0.3 {STD}"),
             "lambda 1": grpo(f"pspo:exponent=1 {STD}"),
             "beta 0": grpo(f"pspo:beta=0 {STD}"),
             "beta 1": grpo(f"pspo:beta=1 {STD}"),
@@ -176,6 +187,28 @@ QUESTIONS = {
         REPLAY,
         pools,
     ),
+    "rates": Question(
+        "Prioritized replay: more exploration, more retests, no moving average",
+        {
+            "as published": replay(),
+            "exploration 0.25": replay(",exploration=0.25"),
+            "exploration 0.5": replay(",exploration=0.5"),
+            "retests every 3 steps": replay(",retest_every=3"),
+            "no moving average": replay(",smoothing=1"),
+        },
+        REPLAY,
+        pools,
+    ),
+    "bonus": Question(
+        "Prioritized replay: the bonus and the length of answers (4.4)",
+        {
+            "1e-4, as published": replay(),
+            "no bonus": replay(",bonus=0"),
+            "0.05": replay(",bonus=0.05"),
+        },
+        REPLAY | {"data": "lab:chain_sum"},
+        lengths,
+    ),
     "longer": Question(
         "Prioritized replay: 1,000 steps in place of 250 (section 6)",
         {"as published": replay(), "uniform": Variant("uniform")},
@@ -191,6 +224,15 @@ QUESTIONS = {
         },
         GATES | {"data": "lab:chains_share"},
         metric="eval/reward",
+    ),
+    "turns": Question(
+        "Difficulty filtering: bands on a task of several turns, as function calls have them",
+        {
+            "no gate": Variant("least-visited"),
+            "0 < p < 1": Variant("least-visited admission=band:0,1"),
+            "0.3 < p < 0.7": Variant("least-visited admission=band:0.3,0.7"),
+        },
+        GATES | {"data": "lab:locks"},
     ),
     "losses": Question(
         "PSPO's parts under DAPO's loss",
@@ -232,7 +274,8 @@ def table(question: Question, results: Results) -> str:
         lines.append(f"| {' | '.join([*cells, str(len(rows))])} |")
     score = "held-out reward" if question.metric == "eval/reward" else "held-out pass@1"
     head = ["", score, "against the first", *columns, "seeds"]
-    return f"| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}\n" + "\n".join(lines)
+    text = f"| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}\n" + "\n".join(lines)
+    return "\n\n".join([text, *not_run([label for label, rows in rows_of.items() if not rows])])
 
 
 def main(

@@ -160,9 +160,12 @@ def launch(words: Sequence[str], *more: str) -> None:
     """Run a header's command with more options in this process, with the `PYTHONPATH` before it alone."""
     script = next(i for i, word in enumerate(words) if word == "-m" or word.endswith(".py"))
     folders = [word.removeprefix("PYTHONPATH=") for word in words if word.startswith("PYTHONPATH=")]
-    with mock.patch.object(sys, "path", [*folders, *sys.path]), mock.patch.dict(sys.modules):
+    sys.modules.pop("statements", None)
+    try:
+        with mock.patch.object(sys, "path", [*folders, *sys.path]):
+            _run([*words[script:], *more])
+    finally:  # of it alone: a module that is imported twice has classes that pickle refuses
         sys.modules.pop("statements", None)
-        _run([*words[script:], *more])
 
 
 SPLIT = ("prioritized_replay_guru", "metis_dapo")

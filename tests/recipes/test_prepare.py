@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def guru_file(folder, rows=400):
     return path, weak
 
 
-def test_guru_is_filtered_and_its_subset_has_the_difficulties_of_the_whole(tmp_path):
+def test_guru_is_filtered_and_its_subset_has_the_difficulties_of_the_whole(tmp_path, capsys):
     path, weak = guru_file(tmp_path)
     prepare.main(["guru", str(path), "--out", str(tmp_path / "out.parquet"), "--problems", "50"])
     made = datasets.load_dataset("parquet", data_files=str(tmp_path / "out.parquet"))["train"]
@@ -54,6 +55,8 @@ def test_guru_is_filtered_and_its_subset_has_the_difficulties_of_the_whole(tmp_p
     assert abs((weak[numbers] == 0).mean() - share) <= 1 / 50
     assert set(made.column_names) == {"data_source", "prompt", "ability", "reward_model"}
     assert made[0]["prompt"][0]["role"] == "user"
+    of_both_models = re.findall(r"Qwen.*: ([\d% ]+); in the subset: ([\d% ]+)", capsys.readouterr().out)
+    assert [len(shares.split()) for model in of_both_models for shares in model] == [10] * 4  # figure 1
 
 
 def test_guru_is_chosen_as_the_authors_notebook_does(tmp_path, capsys):

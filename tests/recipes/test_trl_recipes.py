@@ -176,6 +176,15 @@ def test_every_option_that_a_header_proposes_is_one(path):
     parsed(path, *ON_CPU, *(part for name, value in words for part in (f"--{name}", value)))
 
 
+@pytest.mark.parametrize(
+    ("name", "problems", "batch"), [("metis_dapo", 17_398, 256), ("metis_code", 4_432, 128)]
+)
+def test_adcl_may_estimate_every_problem_before_the_first_update(name, problems, batch):
+    for host in ("trl", "verl"):
+        (limit,) = re.findall(r"fill_limit[ =](\d+)", (RECIPES / host / f"{name}.yaml").read_text())
+        assert int(limit) * batch > problems + batch
+
+
 def test_the_commands_of_the_recipes_name_suites_that_there_are():
     texts = [path.read_text() for path in RECIPES.rglob("*") if path.suffix in (".yaml", ".toml")]
     named = {name for text in texts for name in re.findall(r"--suite ([\w-]+)", text)}

@@ -40,6 +40,8 @@ def score(text: str, answer: object = ANSWER, **columns: object) -> float | None
         ("<think>hm</think>\n```python\n[f(x={'a': True})]\n```", [Call("f", (), {"x": {"a": True}})]),
         ("", None),
         ("Sure: f(a=1)", None),
+        ("print(a)", None),
+        ('I call it.\n{"name": "f"', None),
         ("f(a=b)", None),
         ("f(a=2*3)", None),
         ("f(a=g(1))", None),
@@ -95,6 +97,12 @@ FORMS = [
     "```tool_code\nf(a=1)\n```",
     "<tool_call>[f(a=1)]</tool_call>",
     "[f(a=1)]",
+    f"I call it.\n\n{ONE}\n\nIt is called.",
+    "Sure: [f(a=1)]",
+    "- **functions.f(a=1)**",
+    "```python\nx = f(a=1)\nprint(x)\n```",
+    'Thought: hm\nAction: f\nAction Input: {"a": 1}',
+    f"<tools>{ONE}</tools>",
 ]
 
 
@@ -113,6 +121,8 @@ def test_the_forms_of_models(text):
         f"{ONE}\n{ONE.replace('1', '2')}",
         f"<|python_tag|>{ONE}; {ONE.replace('1', '2')}",
         "f(a=1), f(a=2)",
+        "f(a=1); await f(a=2)",
+        "print(f(a=1))\nf(a=2)",
     ],
 )
 def test_several_calls(text):

@@ -54,7 +54,12 @@ RIGHT: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{-1<x<1, x\neq 0}", r"(-1,0)\cup(0,1)"),
         (r"\boxed{\text{All real numbers except }2}", r"(-\infty,2)\cup(2,\infty)"),
         (r"\boxed{\{3k+1 : k \in \mathbb{Z}\}}", "3k+1"), (r"1:\sqrt{3}:2", r"1:\sqrt3:2"),
-        ("no real solutions", "no solution"),
+        ("no real solutions", "no solution"), (r"\boxed{5 µm}", "5e-6 m"), (r"\boxed{2 GHz}", "2e9 Hz"),
+        (r"\boxed{€1.234,56}", "1234.56"), (r"\boxed{\left(\frac{1}{2}\right)^2}", "1/4"),
+        ("It is 0.25, or 25%.", "0.25"), ("B is the right answer, since A and C are wrong.", "B"),
+        (r"\boxed{2^{-1}}", "one half"), (r"\boxed{1 \over 2}", "1/2"), (r"\boxed{\log_e 2}", r"\ln 2"),
+        (r"\boxed{\cos\left(60^\circ\right)}", "1/2"), (r"\boxed{3+4j}", "3+4i"),
+        (r"\text{The answer is }42", "42"), ('{"answer": [1, 2], "confidence": 3}', "[1, 2]"),
     ],
     "names that count": [
         (r"\boxed{(R-r)(R+r)}", "R^2-r^2"), (r"\boxed{\frac{dy}{dx}=x+x}", r"\frac{dy}{dx}=2x"), ("2r", "2R"),
@@ -263,6 +268,8 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (r"\boxed{\text{12 is not the answer}}", "12"), (r"The answer is \boxed{4", "4"), ("Is it 7?", "7"),
         (r"\boxed{\text{multiples of } 8}", "8"), (r"\boxed{\text{half of } 8}", "8"), ("more than 7", "7"),
         (r"\boxed{n \text{ divides } 8}", "8"), (r"\boxed{n \mid 8}", "8"), ("8 doesn't work", "8"),
+        ("from 5 to 8", "8"), (r"\boxed{5\text{ to }8}", "8"), ("8? No.", "8"), ("The answer is B or C", "B"),
+        (r"\boxed{r-R}", "R-r"), (r"\boxed{5 nm}", "5 m"), ('{"answer": 41, "confidence": 42}', "42"),
         (r"\boxed{8 \text{ less than } x}", "8"), ("I don't think it's 8", "8"), ("Step 8:", "8"),
         ("1. Foo\n2. Bar\n3. Baz", "3"), ("See equation (8)", "8"), (r"\boxed{5^\circ}", r"5\text{ radians}"),
         ("The winner cannot be Alice.", "Alice"), (r"\boxed{\{1,2\}}", "(1,2)"),
@@ -606,6 +613,11 @@ def test_where_the_time_is_over_there_is_no_score(monkeypatch):
     completions = [r"\boxed{2\sqrt{2}}", r"\sqrt{8}", "x"]
     with pytest.warns(RuntimeWarning, match=r"^2 of 2 answers were not checked in time"):
         assert MATH.score(completions, [{"answer": r"\sqrt{8}"}] * 3) == [None, 1.0, None]
+
+
+def test_words_in_another_order_are_not_scored():
+    with pytest.warns(RuntimeWarning, match="order"):
+        assert [score(rf"\boxed{{{text}}}", "Alice and Bob") for text in ("Bob, Alice", "Bob")] == [None, 0.0]
 
 
 def test_a_list_of_two_is_not_scored_where_an_interval_may_be_meant():

@@ -14,13 +14,13 @@ All functions take time linear in the text, because a model wrote it.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curro.data.raw import Row
+from curro.reward.literals import read
 from curro.reward.reward import Unscored, last_message
 
 TAIL = 20_000
@@ -188,10 +188,10 @@ def after_hashes(text: str) -> str | None:
 
 
 _SAYS = re.compile(
-    r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:(?:(?!\bnot\b|cannot|n't)[^\n.:=?]){0,60}?\b(?:is|are|be|equals)\b(?!n't)|\s*\**\s*[:=→]|\s-\s)"
+    r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:(?:(?!\bnot\b|cannot|n't|\b(?:since|because)\b)[^\n.:=?]){0,60}?\b(?:is|are|be|equals)\b(?!n't)|\s*\**\s*[:=→]|\s-\s)"
     r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
     r"|答案(?:是|为|[:\uff1a])|答え(?:は|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
-    r"[\s:*]*",
+    r"[\s:*}]*",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!。]\**(?:\s|\Z)|\n|,?\s(?:and not|not|rather than)\s")
@@ -208,6 +208,8 @@ def said(text: str) -> Iterator[str]:
         quoted = re.match(r'"([^"\n]+)"', tail)
         if quoted:
             tail = quoted[1]
+        elif '"' in match[0]:  # a field of JSON
+            tail = re.split(r',\s*"|\}\s*\Z', tail, maxsplit=1)[0]
         content = _SENTENCE_END.split(tail, maxsplit=1)[0].strip(" *")
         if content:
             yield content
@@ -256,6 +258,7 @@ nan|<na>|n/a|na|n.a.|nat|none|none.|null|nil|[]|{}|()|""|''|-|--|?|...|[null]|["
 _ELSEWHERE = re.compile(
     r"(?:see|refer to) (?:the )?(?:solution|proof|explanation|above|below|figure|diagram|text)\b.{0,40}"
     r"|(?:the )?(?:answer|solution|proof) (?:is )?(?:not (?:provided|given|available|found)|omitted)|omitted"
+    r"|answers? (?:may|will|can) vary|varies"
 )
 PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
 """Texts that data sets write where they have no answer."""
@@ -271,7 +274,8 @@ def accepted(row: Row) -> list[str]:
     if hasattr(answer, "tolist"):
         answer = answer.tolist()
     if isinstance(answer, str) and answer.lstrip().startswith("["):
-        answer = _list_of_texts(answer) or answer
+        items = read(answer)
+        answer = items if isinstance(items, list) and items and _are_texts(items) else answer
     if isinstance(answer, list | tuple | set):
         texts = list(answer) if _are_texts(answer) else [json.dumps(list(answer), default=str)]
     else:
@@ -294,17 +298,6 @@ def is_placeholder(answer: str) -> bool:
     )
     text = " ".join(bare.split()).casefold().strip("().")
     return text in PLACEHOLDERS or bare.strip() in PLACEHOLDERS or _ELSEWHERE.fullmatch(text) is not None
-
-
-def _list_of_texts(text: str) -> list[str | None] | None:
-    for read in (json.loads, ast.literal_eval):
-        try:
-            items = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            continue
-        if isinstance(items, list) and _are_texts(items):
-            return items
-    return None
 
 
 def unanswered(row: Row) -> Unscored | None:

@@ -19,7 +19,6 @@ Nothing is evaluated: Python and JSON are parsed, and only literals are values.
 from __future__ import annotations
 
 import ast
-import json
 import re
 import warnings
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from curro.reward.answers import in_answer_tags, outside_thoughts, without_end_tokens
+from curro.reward.literals import value_of
 
 LONGEST = 20_000
 """Characters of a text that is read."""
@@ -56,12 +56,12 @@ class Broken(ValueError):
 
 
 _OPENING = (
-    r"<tool_calls?>|<function_calls?>|<functioncall>|<\|tool_calls?(?:_begin|_start)?\|>|<\|python_tag\|>"
+    r"<tools>|<tool_calls?>|<function_calls?>|<functioncall>|<\|tool_calls?(?:_begin|_start)?\|>|<\|python_tag\|>"
     r"|\[TOOL_CALLS?\]|<｜tool▁calls?▁begin｜>|<\|START_ACTION\|>|<function=|<invoke\s"
 )
 _MARK = re.compile(rf"{_OPENING}|to=functions\.|```tool_(?:call|code)", re.IGNORECASE)
 _TAGGED = re.compile(
-    r"<(tool_calls?|function_calls?|functioncall)>(.*?)(?:</\1>|(?=<\1>)|\Z)"
+    r"<(tools|tool_calls?|function_calls?|functioncall)>(.*?)(?:</\1>|(?=<\1>)|\Z)"
     r"|(?:<\|tool_calls?(?:_begin|_start)?\|>|<\|python_tag\|>|\[TOOL_CALLS?\]|<\|START_ACTION\|>)(.*?)"
     r"(?=<\|/?(?!\|)[a-z_]+\|>|</?(?:tool_calls?|function)|\[/?TOOL_CALLS?\]|<\|END_ACTION\|>|\Z)",
     re.DOTALL | re.IGNORECASE,
@@ -82,6 +82,7 @@ _NAME_BEFORE_SIGN = re.compile(
     r"\s*(\{.*?\})\s*<[｜|]tool[▁_]call[▁_]end[｜|]>",
     re.DOTALL,
 )
+_REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\nAction Input:[ \t]*(\{.*)$", re.MULTILINE)
 _GLM_VALUE = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 _MISTRAL = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\])?\s*(\{.*)\Z", re.DOTALL)
 
@@ -89,7 +90,7 @@ _MISTRAL = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\])?\s*(\{.*)\Z", re.DOTALL)
 def parse_calls(text: str) -> list[Call] | None:
     """The calls of a completion, possibly none (`[]`); None for prose and for a call that cannot be read.
 
-    Calls in tags may have prose around them, and calls in one fence too. Bare calls stand alone.
+    Calls in tags or fences may have prose around them, and so may bare calls on lines of their own.
     """
     try:
         return read_calls(text)
@@ -107,7 +108,7 @@ def read_calls(text: str) -> list[Call] | None:
     text = without_end_tokens(in_answer_tags(text) or text).strip()
     if len(text) > LONGEST:
         raise Broken("too long")
-    for read in (_marked, _fenced, _bare):
+    for read in (_marked, _fenced, _bare, _in_lines):
         calls = read(text)
         if calls is not None:
             return calls
@@ -118,7 +119,7 @@ def read_calls(text: str) -> list[Call] | None:
 
 def _marked(text: str) -> list[Call] | None:
     """The calls between tags."""
-    pairs = [*_CHANNEL.findall(text), *_DEEPSEEK.findall(text)]
+    pairs = [*_CHANNEL.findall(text), *_DEEPSEEK.findall(text), *_REACT.findall(text)]
     pairs += [(name or other, content) for name, other, content in _NAME_BEFORE_SIGN.findall(text)]
     if pairs:
         return [Call(name, (), _arguments(_json(content))) for name, content in pairs]
@@ -164,35 +165,40 @@ def _fenced(text: str) -> list[Call] | None:
 
 
 def _bare(text: str) -> list[Call] | None:
-    """The calls of a text that holds nothing else."""
-    text = text.strip().strip("`").strip()
+    """The calls of a text that holds nothing else, or begins with JSON."""
+    text = text.strip().strip("`*;").strip()
     if not text:
         return None
-    return _from_python(text) if not text.startswith(("{", "[{")) else _from_json_text(text)
-
-
-def _from_json_text(text: str) -> list[Call] | None:
+    if not text.startswith(("{", "[{")):
+        return _from_python(text)
     try:
         return _from_json(_json(text))
     except Broken:
-        lines = [
-            line.strip().rstrip(",;") for line in re.split(r"\n|(?<=\})\s*;\s*(?=\{)", text) if line.strip()
-        ]
-        if len(lines) < 2:
+        if _LINE_END.search(text) is None:
             raise
-        return [call for line in lines for call in _from_json(_json(line))]
+        return _in_lines(text)
+
+
+_LINE_END = re.compile(r"\n|(?<=\})\s*;\s*(?=\{)")
+_BEFORE_CALL = re.compile(r"\A\s*(?:[-*]|\d+\.)\s+|\A[^\[({]*:\s+(?=[\[{])")
+
+
+def _in_lines(text: str) -> list[Call] | None:
+    """The calls that stand alone on lines of prose, perhaps behind the mark of a list's item or a colon.
+
+    Raises:
+        Broken: a line of JSON that describes none.
+    """
+    lines = _LINE_END.split(text)
+    return [call for line in lines for call in _bare(_BEFORE_CALL.sub("", line)) or ()] or None
 
 
 def _json(text: str) -> Any:
     """The value of a JSON text, or of a Python literal, as some models write."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return read(text.strip())
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            continue
-    raise Broken(text[:80])
+    try:
+        return value_of(text)
+    except ValueError as error:
+        raise Broken(str(error)) from None
 
 
 NAMES = ("name", "function", "tool_name", "function_name", "tool", "action", "api_name")
@@ -234,24 +240,34 @@ def _arguments(value: Any) -> dict[str, Any]:
 
 
 def _from_python(text: str) -> list[Call] | None:
-    """The calls of `[f(a=1), g.h("x")]`, with or without the brackets; None for any other text.
+    """The calls of `[f(a=1), g.h("x")]`, with or without brackets, or of statements; None for other text.
 
     Names may have white space in them, as many of ToolACE's have.
     """
-    text = ("" if text.startswith("[") else "[") + text + ("" if text.endswith("]") else "]")
     for source in (text, _SPACED_NAME.sub(lambda m: m[0].replace(" ", _SPACE), text)):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
-                tree = _Constants().visit(ast.parse(source, mode="eval").body)
-                return [_call(item) for item in tree.elts] if isinstance(tree, ast.List) else None
+                statements = _Constants().visit(ast.parse(source)).body
+                calls = [_call(item) for statement in statements for item in _values(statement)]
+                return calls if calls or text.startswith("[") else None
         except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
             continue
     return None
 
 
+def _values(statement: ast.stmt) -> list[ast.expr]:
+    """What a statement calls: `f()`, `x = f()`, `await f()`, `[f(), g()]`, `print(f())`; not `print(x)`."""
+    if not isinstance(statement, ast.Expr | ast.Assign):
+        raise ValueError("no call")
+    value = statement.value.value if isinstance(statement.value, ast.Await) else statement.value
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "print":
+        return [item for item in value.args if not isinstance(item, ast.Name)]
+    return value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+
+
 _SPACE = "\u02d1"  # a letter for Python, and for nobody else
-_SPACED_NAME = re.compile(r"(?:(?<=\A\[)|(?<=\), ))[A-Za-z]\w*(?: \w+){1,9}(?=\()")
+_SPACED_NAME = re.compile(r"(?:(?<=\A\[)|(?<=\), )|\A)[A-Za-z]\w*(?: \w+){1,9}(?=\()")
 _JSON_CONSTANTS = {"true": True, "false": False, "null": None}
 
 

@@ -2,13 +2,12 @@ r"""Multiple choice: the letter that an answer names, and the text of its option
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from curro.data.raw import Row
+from curro.reward.literals import read
 from curro.reward.notation import as_latex, ends_with, unwrapped, words
 from curro.reward.reward import last_message
 
@@ -22,7 +21,7 @@ _LETTER = re.compile(
     | (?P<c>[A-J])\s*(?:[.):,;=-]|\\colon)(?!\S*[(^_])
     | (?P<d>[B-HJ])\s+(?!(?:is|are|was)\s+(?:wrong|incorrect|false|not)|isn't|can)(?=[a-z(\\0-9])
     | (?P<e>A)\s+(?:because|since|as|is\ correct|is\ the)\b
-    )""",
+    )(?!\W*or\W+(?:\w+\W+)?[A-J]\b)""",
     re.VERBOSE,
 )
 _CALLED = re.compile(
@@ -160,7 +159,7 @@ _LISTED = re.compile(r"\b([a-jA-J])\s*[.):]\s*(.*?)\s*,?\s*(?=\b[a-jA-J]\s*[.):]
 def options_of(row: Row) -> dict[str, str]:
     """The options of a row by letter: of a column `options` or `choices`, or of its prompt's text."""
     for column in ("options", "choices"):
-        given = _from_json(row.get(column))
+        given = read(row.get(column))
         if given is None and isinstance(row.get(column), str):  # AQuA and MathQA: "a ) 31 , b ) 33"
             given = {letter.upper(): text for letter, text in _LISTED.findall(row[column])}
         if isinstance(given, Mapping) and {"label", "text"} <= set(given):  # ARC
@@ -171,15 +170,6 @@ def options_of(row: Row) -> dict[str, str]:
             texts = [re.sub(r"^\s*\(?[A-J][.):]\)?\s*", "", str(text)) for text in given]
             return {chr(ord("A") + i): text for i, text in enumerate(texts[:26])}
     return _in_prompt(last_message(row))
-
-
-def _from_json(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _in_prompt(prompt: str) -> dict[str, str]:

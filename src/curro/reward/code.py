@@ -24,14 +24,6 @@ from curro.reward.sandbox.inside.wire import global_names
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
 from curro.reward.workers.forks import in_forked_processes
 
-_OTHER = """
-class _Other:
-    made = 0
-    def __init__(self):
-        _Other.made += 1
-        self.number = _Other.made
-"""
-
 
 def same_output(output: bytes, expected: str) -> bool:
     """Whether two texts have the same words on the same lines; white space around them does not count.
@@ -204,13 +196,8 @@ class Code:
         if tests not in self._sound:
             used, bound = global_names("\n".join([tests.setup, *tests.asserts]))
             names = sorted((used | {tests.function}) - bound - {*dir(builtins), ""})
-            values = ("None", "_Other()")
-            programs = (
-                _OTHER + "".join(f"def {name}(*a, **k): return {value}\n" for name in names)
-                for value in values
-            )
-            verdicts = (verdict for program in programs for verdict in self._passed(program, tests))
-            self._sound[tests] = not all(verdict is True for verdict in verdicts)
+            program = "".join(f"def {name}(*a, **k): pass\n" for name in names)
+            self._sound[tests] = not all(verdict is True for verdict in self._passed(program, tests))
         return self._sound[tests]
 
     def _warn_of_packages(self, program: str) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
+from curro.reward.literals import read, value_of
 from curro.reward.reward import key
 from curro.reward.sandbox.inside.wire import global_names
 
@@ -70,7 +69,7 @@ def read_tests(row: Row) -> Tests | None:
     try:
         tested = row.get("fn_name") or row.get("entry_point") or _function_of(row.get("metadata"))
         setup = "\n".join(_text(row[column]) for column in _SETUP if row.get(column))
-        tests = _read(_from_json(raw_tests), setup, str(tested or ""))
+        tests = _read(_from_text(raw_tests), setup, str(tested or ""))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RewardError(
             f"the tests of the prompt {key(row)} cannot be read: {type(error).__name__}: {error!s:.300}"
@@ -83,27 +82,15 @@ def read_tests(row: Row) -> Tests | None:
 _SETUP = ("test_imports", "setup", "test_setup_code")
 
 
-def _from_json(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value, parse_int=_integer)
-    except ValueError:
-        return [value]
-
-
-def _integer(digits: str) -> int:
-    """A whole number of any length; `int` refuses more than 4,300 digits."""
-    return int(Decimal(digits)) if len(digits) > 4000 else int(digits)
+def _from_text(tests: Any) -> Any:
+    """Tests as data; a text that is none is Python."""
+    content = read(tests)
+    return [tests] if isinstance(tests, str) and not isinstance(content, list | dict) else content
 
 
 def _function_of(metadata: Any) -> str | None:
     """The name under `func_name` (or `fn_name`) in a test's or a row's metadata, which may be JSON."""
-    if isinstance(metadata, str):
-        try:
-            metadata = json.loads(metadata)
-        except ValueError:
-            return None
+    metadata = read(metadata)
     if not isinstance(metadata, dict):
         return None
     return metadata.get("func_name") or metadata.get("fn_name") or None
@@ -125,9 +112,9 @@ def _either(test: Mapping[str, Any], names: Sequence[str]) -> Any:
 def _read(tests: Any, setup: str, tested: str) -> Tests:
     if not isinstance(tests, Iterable):
         raise TypeError(f"tests are a list, a dict or a text of Python, not {tests!r:.60}")
-    for name in ("test_cases", "assert_case", "tests", "functional"):
+    for name in ("test_cases", "input_output", "assert_case", "tests", "functional"):
         if isinstance(tests, dict) and name in tests:
-            return _read(_from_json(tests[name]), setup, str(tests.get("fn_name") or tested))
+            return _read(_from_text(tests[name]), setup, str(tests.get("fn_name") or tested))
     if isinstance(tests, dict) and "unittest" in tests:
         if not re.search(r"class TestCases\b.*\bdef test", _text(tests["unittest"]), re.DOTALL):
             raise ValueError("a class TestCases with methods test_... is what is run, and there is none")
@@ -145,6 +132,9 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
         if is_functional and not function:
             raise ValueError("functional tests name no function: give the row fn_name, or metadata.func_name")
         pairs = [(_either(test, _INPUT), _either(test, _OUTPUT)) for test in tests]
+        if any(test.get("type") == "function_call" for test in tests):
+            # SYNTHETIC-2 has a list of arguments and the result as JSON
+            pairs = [tuple(value_of(v) if isinstance(v, str) else v for v in pair) for pair in pairs]
     if function:
         if pairs and all(expected in (None, "null", "None") for _, expected in pairs):
             raise ValueError("they test nothing: every expected result is null")
@@ -327,10 +317,11 @@ def _call(function: str, inputs: Any, expected: Any) -> str:
 
     It takes the function from `_function`, so that its name is the program's whatever it is.
     """
-    if not str(function).isidentifier():
+    function = re.sub(r"\ASolution(?:\(\))?\.", "", str(function))
+    if not function.isidentifier():
         raise ValueError(f"fn_name {function!r} is no name of a function")
     is_text = isinstance(inputs, str)
-    result = _value(expected) if is_text and isinstance(expected, str) else expected
+    result = value_of(expected) if is_text and isinstance(expected, str) else expected
     if is_text:
         arguments = ", ".join(_argument(line) for line in inputs.split("\n") if line.strip())
     elif isinstance(inputs, list | dict):
@@ -340,19 +331,11 @@ def _call(function: str, inputs: Any, expected: Any) -> str:
     return f"assert _same(_function({function!r})({arguments}), {_literal(result)})"
 
 
-def _value(text: str) -> Any:
-    """A value as JSON or as Python writes it."""
-    try:
-        return json.loads(text, parse_int=_integer)
-    except ValueError:
-        return ast.literal_eval(text.strip())
-
-
 def _argument(line: str) -> str:
     """Python's notation of an argument, or of several as LeetCode writes them: `nums = [2,7], target = 9`."""
     try:
-        return _literal(_value(line))
-    except (ValueError, SyntaxError):
+        return _literal(value_of(line))
+    except ValueError:
         call = ast.parse(f"f({line})", mode="eval").body
     if not isinstance(call, ast.Call) or not call.keywords:
         raise ValueError(f"{line!r:.60} is neither JSON nor Python")

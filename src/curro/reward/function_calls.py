@@ -13,6 +13,7 @@ from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.reward.answers import is_placeholder, unanswered
 from curro.reward.call_texts import Broken, Call, Untyped, read_calls
+from curro.reward.literals import read, value_of
 from curro.reward.reward import Unscored, Verdict, key
 
 _KINDS: dict[str, type | None] = {
@@ -89,7 +90,11 @@ def all_match(
 def _fits(
     call: Call, name: str, allowed: Mapping[str, Sequence[Any]], declared: Mapping[str, Any] | None
 ) -> bool:
-    if call.name != name or call.positional or not set(call.named) <= set(allowed):
+    if (
+        name not in (call.name, call.name.removeprefix("functions."))
+        or call.positional
+        or not set(call.named) <= set(allowed)
+    ):
         return False
     missing = set(allowed) - set(call.named)
     if declared is not None:
@@ -107,8 +112,8 @@ def _is_allowed(value: Any, allowed: Sequence[Any], schema: Mapping[str, Any] | 
     values = [value]
     if isinstance(value, Untyped):
         values = [str(value)]
-        with contextlib.suppress(ValueError, RecursionError):
-            values.append(json.loads(value))
+        with contextlib.suppress(ValueError):
+            values.append(value_of(value))
     names = [""] if schema is None else list(_type_names(schema)) or [""]
     return any(_is_allowed_as(item, allowed, name, schema) for item in values for name in names)
 
@@ -206,19 +211,14 @@ def _read(row: Row) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     try:
         expected = _expected(row["answer"])
         functions = next((row[name] for name in ("function", "functions", "tools") if row.get(name)), None)
-        return expected, dict(_described(_from_json(functions) or []))
+        return expected, dict(_described(read(functions) or []))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RewardError(f"the expected calls of the prompt {key(row)} cannot be read: {error}") from None
 
 
 def _expected(answer: Any) -> list[dict[str, Any]]:
     """The expected calls as `{NAME: {PARAMETER: [ALLOWED, ...]}}`."""
-    items = answer
-    if isinstance(answer, str):
-        try:
-            items = json.loads(answer)
-        except ValueError:
-            items = None
+    items = read(answer)
     if isinstance(items, list) and all(_has_allowed_values(item) for item in items):
         return items
     if isinstance(items, list) and items and all(isinstance(item, str) for item in items):
@@ -253,18 +253,14 @@ def _only(value: Any) -> Any:
 def _described(functions: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """The name and the schema of each described function that has parameters."""
     for description in [functions] if isinstance(functions, Mapping) else functions:
-        description = _from_json(description)
+        description = read(description)
         if isinstance(description.get("function"), Mapping):  # OpenAI's wrapper
             description = description["function"]
-        schema = _from_json(description.get("parameters") or description.get("input_schema") or {})
+        schema = read(description.get("parameters") or description.get("input_schema") or {})
         if "properties" not in schema and all(isinstance(value, Mapping) for value in schema.values()):
             schema = {"properties": schema}  # xLAM's form
         if schema.get("properties"):
             yield description["name"], schema
-
-
-def _from_json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
 
 
 def example(row: Row) -> str | None:

@@ -177,11 +177,16 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
         if part and _CONDITION.search(gold.replace(part, " ")):
             return Unscored(f"of the answer {gold!r:.60} only {part!r:.30} is read, which is not all of it")
         gold = part or gold
-    return notation.expression(gold), notation.expression(answer)
+    wanted, said = (
+        str(number.value) if number and not re.search(r"\d", text) else notation.expression(text)
+        for text, number in zip((gold, answer), pair.numbers, strict=True)
+    )
+    return wanted, said
 
 
 _CONDITION = re.compile(
-    r"\b(?:if|when|where|unless|any|all|every|each|by|least|most|than|between|except|multiples?|integers?|primes?)\b",
+    r"\b(?:if|when|where|unless|any|all|every|each|by|least|most|more|less|fewer|than|between|except|multiples?"
+    r"|integers?|primes?)\b",
     re.IGNORECASE,
 )
 """Words with which an answer is more than the formula in it."""
@@ -190,15 +195,24 @@ _CONDITION = re.compile(
 def _texts(pair: _Pair) -> float | None:
     wanted, said = pair.words
     if wanted == said:
-        return float(wanted != "")
+        return float(wanted != "") if not _has_both_cases(pair.gold) else None
     return 0.0 if len(pair.answer) > notation.LONGEST or not said else None
 
 
-def _phrases(pair: _Pair) -> float | None:
+def _has_both_cases(text: str) -> bool:
+    """Whether a letter stands for two things, as R and r."""
+    letters = set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", text))
+    return any(letter.lower() in letters for letter in letters if letter.isupper())
+
+
+def _phrases(pair: _Pair) -> float | Unscored | None:
     """Words, where the answer may go on with a reason, or be the end of a sentence."""
     if not _is_wordy(pair.gold) or pair.numbers[0]:
         return None
     wanted, said = pair.words
+    items = [sorted(re.split(r"\s*,\s*(?:and\s)?\s*|\s+and\s+", text)) for text in pair.words]
+    if items[0] == items[1]:
+        return Unscored(f"the order of the words in the answer {pair.gold!r:.60} may count")
     begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said.replace("*", ""))
     return float(begins is not None or notation.ends_with(pair.answer, pair.gold))
 
@@ -260,6 +274,9 @@ def _numbers(pair: _Pair) -> float | Job | None:
     expected, value = pair.numbers
     if expected and value:
         return float(quantities.same_numbers(expected, value, asks_percent=pair.asks_percent))
+    stated = [quantities.number(part, like=expected) for part in re.split(r",?\s*\bor\b", pair.answer)]
+    if expected and len(stated) > 1 and all(stated):  # 0.25, or 25%
+        return float(all(quantities.same_numbers(expected, part) for part in stated if part))
     if expected and (_OTHER_THAN.search(pair.answer[-200:]) or _BOUND.search(pair.answer)):
         return 0.0
     for degrees, radians in ((expected, pair.answer), (value, pair.gold)):
@@ -286,7 +303,7 @@ def _pairs_of_ends(pair: _Pair) -> Unscored | None:
 def _relations(pair: _Pair) -> float | None:
     """What math-verify would read as its last term: a divisor, a residue; and a set for a tuple."""
     gold, answer = notation.expression(pair.gold), notation.expression(pair.answer)
-    if re.search(r"\\(?:mid|nmid|equiv)(?![a-z])", answer) and not re.search(r"\\|[|]", gold + answer[:2]):
+    if re.search(r"\\(?:n?mid|equiv|to)(?![a-z])", answer) and not re.search(r"\\|[|]", gold + answer[:2]):
         return 0.0
     brackets = {text[0] for text in (gold, answer) if _LIST.fullmatch(text)}
     return 0.0 if len(brackets) == 2 else None
@@ -313,15 +330,6 @@ def _columns(pair: _Pair) -> Job | None:
 _BINOMIAL = re.compile(r"\A\\[dt]?binom\s*\{([^{}]*)\}\s*\{([^{}]*)\}\Z")
 
 
-def _laws(pair: _Pair) -> Job | None:
-    """f(x) = x is f(y) = y."""
-    laws = _LAW.fullmatch(notation.unwrapped(pair.gold)), _LAW.fullmatch(notation.unwrapped(pair.answer))
-    if not (laws[0] and laws[1]):
-        return None
-    answer = re.sub(rf"(?<![A-Za-z\\]){laws[1][1]}(?![A-Za-z])", laws[0][1], pair.answer)
-    return notation.expression(pair.gold), notation.expression(answer)
-
-
 def _roots(pair: _Pair) -> Job | None:
     """x_1 = 2, x_2 = 3 is x = 2 or x = 3."""
     texts = notation.expression(pair.gold), notation.expression(pair.answer)
@@ -336,13 +344,18 @@ def _roots(pair: _Pair) -> Job | None:
 _ROOT = re.compile(r"(?<![A-Za-z\\])([a-z])(_\{?\d\}?)?\s*=")
 
 
-def _parameters(pair: _Pair) -> Job | None:
-    """2k + 1 for any integer k is 2n + 1."""
-    name = notation.parameter(pair.gold) or notation.parameter(pair.answer)
+def _bound(pair: _Pair) -> Job | None:
+    """f(x) = x is f(y) = y, and 2k + 1 for any integer k is 2n + 1."""
+    laws = [_LAW.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer)]
     gold, answer = notation.expression(pair.gold), notation.expression(pair.answer)
     letters = [set(_VARIABLE.findall(text)) for text in (gold, answer)]
     only = letters[0] - letters[1], letters[1] - letters[0]
-    if name not in only[0] | only[1] or not len(only[0]) == len(only[1]) == 1:
+    named = (
+        {law[1] for law in laws if law}
+        if all(laws)
+        else {notation.parameter(pair.gold), notation.parameter(pair.answer)}
+    )
+    if not (len(only[0]) == len(only[1]) == 1 and named & (only[0] | only[1])):
         return None
     return gold, re.sub(rf"(?<![A-Za-z\\]){only[1].pop()}(?![A-Za-z])", only[0].pop(), answer)
 
@@ -352,7 +365,7 @@ _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
     *(_texts, _phrases, _dates, _numerals, _congruences, _substances, _times, _ratios, _numbers),
-    *(_pairs_of_ends, _relations, _assignments, _columns, _laws, _roots, _parameters),
+    *(_pairs_of_ends, _relations, _assignments, _columns, _roots, _bound),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""
 
@@ -377,13 +390,14 @@ _OTHER_THAN = re.compile(
     r"|\d\S*\s*(?:\\text\{\s*)?\s*(?:(?:is|are|was|do|does|did|could|would)(?:n't|\s+not)\b"
     r"|(?:is|are|was)\s+(?:wrong|incorrect)|cannot|can't|fails)\b[^\d)]*\Z"
     r"|\d\S*\s+(?:\\text\{\s*)?(?:less|more|fewer|greater) than\b[^\d]*\Z"
-    r"|\?\W*\Z",
+    r"|(?:\bfrom\s+|\A)\S*\d\S*\s*(?:\\text\{\s*)?\bto\b\s*\}?\s*\S*\d\S*\Z"
+    r"|\?\W*(?:(?:no|wrong)\W*)?\Z",
     re.IGNORECASE,
 )
 """Says that a number is not the answer."""
 
 _BOUND = re.compile(
-    r"\A\s*(?:\\[lg](?:eq?|t)|<(?!<)|>(?!>)|[\u2264\u2265])"
+    r"\A\s*(?:\\[lg](?:eq?|t)(?![a-z])|<(?!<)|>(?!>)|[\u2264\u2265])"
     r"|\A\s*(?:\\text\{\s*)?(?:at (?:least|most)|(?:more|less) than)"
     r"|\bor (?:more|less|fewer|greater|higher|lower|above|below)\s*\}?\s*\Z",
     re.IGNORECASE,
@@ -408,7 +422,7 @@ def _assigned(
         return f"({', '.join(values[0].values())})", f"({', '.join(values[1][name] for name in names)})"
     named = values[0] or values[1] or {}
     other = notation.unwrapped(answer if values[0] else gold)
-    other = re.sub(r"\A\([^()=]*\)\s*=\s*", "", other.replace(r"\left", "").replace(r"\right", ""))
+    other = re.sub(r"\A\([^()=]*\)\s*=\s*", "", other)
     if values[0] and not other.startswith(("(", "[")) and other.count(",") == len(named) - 1:
         other = f"({other})"
     if not other.startswith("("):

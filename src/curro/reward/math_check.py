@@ -10,7 +10,6 @@ Its equality is taken with these fences:
 * A chain of equations in which numbers differ is wrong: `4=5` for 5 (math-verify takes the last side).
 * R and r differ where one answer has both (math-verify reads capitals as small letters, so that R - r is 0).
 * dy/dx = 2x is not dy/dx = 3x (SymPy takes the derivative of the name y, which is 0).
-* Numerals in different bases differ: 101_2 is not 101_3 (math-verify drops the base).
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ _PARTS = re.compile(r"[,;](?!\d{3}(?!\d))|\\text\s*\{\s*(?:or|and)\s*\}|\b(?:or|
 _AND = re.compile(r",\s*(?=[a-z]\s*\\neq?(?![a-z]))|\\text\s*\{\s*and\s*\}|\band\b|\\land\b|\\wedge\b")
 _INEQUALITY = re.compile(r"[<>]|\\(?:[lg](?:e|eq|t)|neq?)(?![a-z])")
 _LETTER = re.compile(r"\\(?:frac|sqrt|cdot|times|left|right|pi|div|,|%)(?![A-Za-z])|(?P<letter>[A-Za-z])")
-_BASE = re.compile(r"(?P<digits>[0-9A-F]+)\s*_\s*\{?\s*(?P<base>\d+)\s*\}?")
 
 
 def warm() -> None:
@@ -58,9 +56,6 @@ def check(job: tuple[str, str]) -> float:
     gold, answer = _with_letters_apart(*job)
     if gold == answer:  # asks whether this is a formula: equal texts need no check
         return float(any(not isinstance(part, str) for part in _parsed(gold)))
-    bases = _BASE.fullmatch(gold), _BASE.fullmatch(answer)
-    if bases[0] and bases[1] and bases[0].groupdict() != bases[1].groupdict():
-        return 0.0
     sides = _true_sides(answer)
     if sides is None:
         return 0.0
@@ -160,13 +155,13 @@ def _same(gold: Any, answer: Any) -> bool:
 
 
 def _named(answer: Any) -> Any:
-    """An answer with a name for each derivative, and with the imaginary unit where i is the only name."""
+    """An answer with a name for each derivative, and the imaginary unit for i or j if it is the only name."""
     if isinstance(answer, sympy.Basic) and answer.has(sympy.Derivative):
         return answer.replace(
             lambda term: isinstance(term, sympy.Derivative), lambda term: sympy.Symbol(str(term))
         )
     names = answer.free_symbols if isinstance(answer, sympy.Expr) else ()
-    return answer.subs(dict.fromkeys(names, sympy.I)) if set(map(str, names)) == {"i"} else answer
+    return answer.subs(dict.fromkeys(names, sympy.I)) if [*map(str, names)] in (["i"], ["j"]) else answer
 
 
 def _components(answer: Any) -> list[Any]:

@@ -148,7 +148,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
         lambda m: {"\x08": r"\b", "\x0c": r"\f", "\t": r"\t", "\r": r"\r", "\x07": r"\a"}[m[0]],
     ),
     (re.compile(r"&(?:[lg]t|amp|quot|#39|nbsp|times|le|ge|pi|minus);"), lambda m: html.unescape(m[0])),
-    (re.compile(r"\{\s*([^{}]{1,60})\\over(?![A-Za-z])\s*([^{}]{1,60})\}"), r"\\frac{\1}{\2}"),
+    (re.compile(r"\{\s*([^{}]{1,60})\\over(?![A-Za-z])\s*([^{}]{1,60})\}"), r"{\\frac{\1}{\2}}"),
     (
         re.compile(r"(?<![\w.])(\d+)\s*(?:\\over(?![A-Za-z])|\bover\b)\s*(\d+)(?![\w.]*[A-Za-z])"),
         r"\\frac{\1}{\2}",
@@ -198,14 +198,14 @@ _STYLE = (
     r"|ensuremath|rm|bf)\*?\s*"
 )
 STYLED = re.compile(_STYLE + r"\{([^{}]*)\}")
-SPACES = re.compile(r"\\(?:[,;:! ]|q?quad\b|(?:display|text)style\b|(?:left|right)(?![a-z])|limits\b)|~|\s")
+SPACES = re.compile(r"\\(?:[,;:! ]|q?quad\b|(?:display|text)style\b|limits\b)|~|\s")
 _WRAPPERS = [
     (r"\(", r"\)"),
     (r"\[", r"\]"),
     *((sign, sign) for sign in ("$$", "$", "**", "__", "```", "`", '"', "'", "*")),
 ]
 _DRESS = re.compile(
-    r"\\(?:text)?color\s*\{\w+\}\s*|\\(?:tiny|small|[lL]arge|LARGE|huge|Huge|displaystyle|textstyle)(?![a-z])\s*"
+    r"\\(?:left|right)(?![a-z])\s*(?:\.(?!\d))?|\\(?:text)?color\s*\{\w+\}\s*|\\(?:tiny|small|[lL]arge|LARGE|huge|Huge|displaystyle|textstyle)(?![a-z])\s*"
 )
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _SET_BUILDER = re.compile(
@@ -309,6 +309,7 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(rf"\A\\?\{{([^{{}}|:]+)(?:\\mid|\||:)\s*{_IN_INTEGERS}\s*\\?\}}\Z"), r"\1"),
     (re.compile(r"(?<=\D)" + _POWER_OF_UNIT + r"\Z"), r"\1"),
     (re.compile(r"\\lg(?![a-z])"), r"\\log_{10} "),
+    (re.compile(r"\\log_\s*\{?e\}?(?![a-z])"), r"\\ln "),
     (re.compile(r"\\langle"), "("),
     (re.compile(r"\\rangle"), ")"),
     (re.compile(r"\\(?:vec|hat|mathbf|mathcal|overrightarrow)\s*\{\s*(\w)\s*\}"), r"\1"),
@@ -316,7 +317,7 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(?<=[\])])\s*[Uu]\s*(?=[\[(])"), r"\\cup "),
     (re.compile(r"(?<=[\[(])([^;\[\]()]+);([^;\[\]()]+)(?=[\])])"), r"\1,\2"),
     (re.compile(rf"(?<![A-Za-z\\])({_FUNCTIONS})(?=[ (_^\d{{]|[a-z](?![a-z]))"), r"\\\1"),
-    (re.compile(r"\\left\s*[(\[]\s*(?=\\begin)|(?<=array\})\s*\\right\s*[)\]]"), ""),
+    (re.compile(r"[(\[]\s*(?=\\begin\s*\{array)|(?<=array\})\s*[)\]]"), ""),
     (re.compile(r"(?<=\{)(?:[bvV]?matrix\}|array\}(?:\{[clr|]*\})?)"), "pmatrix}"),
     (re.compile(r"(?<=\\\\)\s*\[\w+\]"), ""),
     (re.compile(r"\A[\[(]([^\[\]()]*)[\])]\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z"), r"(\1)"),
@@ -342,7 +343,7 @@ def expression(text: str) -> str:
     """An answer as math-verify reads it best: unwrapped, in LaTeX, with its marks in their usual forms."""
     text = unwrapped(text)
     builder = _SET_BUILDER.match(text)
-    if builder and re.search(r"[<>]|\\[lg]e", builder[1]):
+    if builder and re.search(r"[<>]|\\[lg]eq?(?![a-z])", builder[1]):
         text = builder[1]
     text = re.sub(r"\A(?:\\?\$|€|£|¥|₹)\s*(?=[\d.(\\-])", "", text)
     for pattern, mark in _MARKS:

@@ -60,14 +60,11 @@ _SYMBOLS = "msghlLNJWVAKCFTdp"
 _SCALE = re.compile(rf"\s*({'|'.join(SCALES)})\b", re.IGNORECASE)
 
 _NAMED = {
-    "length": "mm .001 millimeter .001 millimetre .001 cm .01 centimeter .01 centimetre .01 m 1 meter 1 "
-    "metre 1 km 1000 kilometer 1000 kilometre 1000 in .0254 inch .0254 inche .0254 ft .3048 foot .3048 "
-    "feet .3048 yd .9144 yard .9144 mi 1609.344 mile 1609.344",
-    "mass": "mg .001 milligram .001 g 1 gram 1 kg 1000 kilogram 1000 lb 453.59237 oz 28.349523125 "
-    "ounce 28.349523125",
-    "time": "ms .001 millisecond .001 s 1 sec 1 second 1 min 60 minute 60 h 3600 hr 3600 hour 3600 day 86400 "
-    "week 604800",
-    "volume": "ml .001 milliliter .001 l 1 liter 1 litre 1",
+    "length": "m 1 meter 1 metre 1 in .0254 inch .0254 inche .0254 ft .3048 foot .3048 feet .3048 yd .9144 "
+    "yard .9144 mi 1609.344 mile 1609.344",
+    "mass": "g 1 gram 1 lb 453.59237 oz 28.349523125 ounce 28.349523125",
+    "time": "s 1 sec 1 second 1 min 60 minute 60 h 3600 hr 3600 hour 3600 day 86400 week 604800",
+    "volume": "l 1 liter 1 litre 1",
     "dollars": "dollar 1 usd 1 buck 1 cent .01 ¢ .01",
     "euros": "€ 1 euro 1 eur 1",
     "sterling": "£ 1 gbp 1",
@@ -80,17 +77,32 @@ _NAMED = {
     "angle in radians": "radian 1 rad 1",
     "charge": "coulomb 1",
     "force": "n 1 newton 1",
-    "energy": "j 1 joule 1 kj 1000 ev 1.602176634e-19",
-    "frequency": "hz 1 khz 1000 mhz 1000000",
-    "pressure": "pa 1 kpa 1000",
+    "energy": "j 1 joule 1 ev 1.602176634e-19",
+    "frequency": "hz 1 hertz 1 mhz 1e6",
+    "pressure": "pa 1 pascal 1 mpa 1e6",
     "time before noon": "am 1 a.m 1",
     "time after noon": "pm 1 p.m 1",
-    "power": "w 1 watt 1 kw 1000",
-    "voltage": "v 1 volt 1 mv .001",
+    "power": "w 1 watt 1",
+    "voltage": "v 1 volt 1",
     "calendar": "month 1 year 12",
 }  # fmt: skip
+_PREFIXED = (
+    ("m g s l v", "k 1e3 c 1e-2 m 1e-3 µ 1e-6 n 1e-9 p 1e-12"),
+    ("j n w hz pa ev", "k 1e3 g 1e9"),  # without case, mJ may be a millijoule or a megajoule
+    (
+        "meter metre gram second liter litre joule newton watt volt hertz pascal",
+        "giga 1e9 mega 1e6 kilo 1e3 centi 1e-2 milli 1e-3 micro 1e-6 nano 1e-9 pico 1e-12",
+    ),
+)
 _UNITS: dict[str, tuple[str, Fraction]] = {
     name: (kind, Fraction(factor)) for kind, names in _NAMED.items() for name, factor in pairs(names)
+}
+_UNITS |= {
+    prefix + unit: (_UNITS[unit][0], _UNITS[unit][1] * Fraction(factor))
+    for units, prefixes in _PREFIXED
+    for unit in units.split()
+    for prefix, factor in pairs(prefixes)
+    if prefix + unit not in _UNITS
 }
 
 
@@ -230,9 +242,12 @@ _WRITTEN: list[tuple[re.Pattern[str], Any]] = [
         ),
         _repeating,
     ),
-    (re.compile(r"\A(\d{1,3})((?:\.\d{3}){2,})(?![\d.])"), lambda m: m[1] + m[2].replace(".", "")),
+    (  # 1.234.567 and 1.234,56
+        re.compile(r"(?<![\d.,])(\d{1,3})((?:\.\d{3})+)(?:,(\d+)|(?<=\.\d{3}\.\d{3}))(?![\d.,])"),
+        lambda m: m[1] + m[2].replace(".", "") + (f".{m[3]}" if m[3] else ""),
+    ),
     (re.compile(r"\A(\d{1,2})((?:,\d{2})+,\d{3})(?![\d,])"), lambda m: m[1] + m[2].replace(",", "")),
-    (re.compile(r"\A\\left\s*\(([^(),]*)\\right\s*\)\Z"), r"\1"),
+    (re.compile(r"\A\(([^(),]*)\)\Z"), r"\1"),
     (re.compile(r"(?<=\d)(?:\^\s*\{?)?\s*(?:\\text\s*\{)?(?:st|nd|rd|th)\}{0,2}\Z"), ""),
 ]
 
@@ -332,7 +347,7 @@ def _currency(sign: str | None) -> str:
 
 def _measure(number: Number) -> tuple[str, Fraction] | None:
     """What is measured, such as `length^2` or `length/time`, and the unit's size; None if it is not known."""
-    text = _WRITTEN_UNITS.get(number.unit, number.unit)
+    text = _WRITTEN_UNITS.get(number.unit, number.unit).replace(r"\mu ", "µ")
     text = re.sub(r"\b(square|cubic|sq|cu)\b\.?\s*(\w+)", lambda m: f"{m[2]}^{2 + (m[1][0] == 'c')}", text)
     size, powers, sign = Fraction(1), Counter[str](), 1
     parts = re.findall(r"([^\W\d_]+|[°¢€£¥₹][cf]?|/)\.?\s*(?:\^?\s*\{?\s*(-?\d)\s*\}?)?", text)
@@ -348,15 +363,7 @@ def _measure(number: Number) -> tuple[str, Fraction] | None:
     return (" ".join(f"{kind}^{n}" for kind, n in sorted(powers.items()) if n), size) if parts else None
 
 
-_WRITTEN_UNITS = {
-    "mph": "mi/h",
-    "kph": "km/h",
-    "kmh": "km/h",
-    "a.m": "am",
-    "p.m": "pm",
-    "a.m.": "am",
-    "p.m.": "pm",
-}
+_WRITTEN_UNITS = dict(pairs("mph mi/h kph km/h kmh km/h a.m am p.m pm a.m. am p.m. pm"))
 
 
 def same_numbers(gold: Number, answer: Number, *, asks_percent: bool = True) -> bool:
@@ -474,16 +481,6 @@ def ratio(text: str) -> list[Fraction] | None:
     return [share / shares[0] for share in shares] if shares[0] else None
 
 
-_BASES = {
-    "two": "2",
-    "three": "3",
-    "four": "4",
-    "five": "5",
-    "six": "6",
-    "seven": "7",
-    "eight": "8",
-    "nine": "9",
-}
 _BASE = re.compile(
     r"\(?(?P<digits>(?=[A-Fa-f]*\d|[A-F]{2})[0-9A-Fa-f]+(?:,[0-9A-Fa-f]{3})*)\)?\s*(?:_\s*\{?\s*\(?(?P<base>\d+|[a-z]+)\)?\s*\}?|\(?\s*(?:in\s+)?base\s*(?P<word>\d+|[a-z]+)\)?)"
 )
@@ -499,5 +496,5 @@ def numeral(text: str) -> tuple[str, str] | None:
     if match is None:
         return None
     base = match["base"] or match["word"]
-    base = _BASES.get(base, base)
+    base = str(_SMALL.get(base, base))
     return (match["digits"].upper().replace(",", ""), base) if base.isdecimal() else None

@@ -15,6 +15,7 @@ from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.reward.answers import marked, spoken
 from curro.reward.checks import checks
+from curro.reward.literals import read
 from curro.reward.reward import Score, key
 
 
@@ -63,12 +64,7 @@ def _entry(row: Row) -> dict[str, Any]:
 
 
 def _metadata(row: Row) -> dict[str, Any]:
-    metadata = row.get("metadata")
-    if isinstance(metadata, str):
-        try:
-            metadata = json.loads(metadata)
-        except (ValueError, RecursionError):
-            return {}
+    metadata = read(row.get("metadata"))
     return metadata if isinstance(metadata, dict) else {}
 
 

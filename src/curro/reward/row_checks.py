@@ -8,7 +8,6 @@ another row's answer, and the answer inside a thought that was cut.
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections import Counter
@@ -27,6 +26,7 @@ from curro.core.text import readable
 from curro.data.raw import Row
 from curro.reward.answers import accepted
 from curro.reward.function_calls import example
+from curro.reward.literals import read
 from curro.reward.notation import words
 from curro.reward.resolve import WeightedReward, outcome_reward
 from curro.reward.reward import Reward, Unscored, Verdict, last_message
@@ -347,10 +347,7 @@ def _own_texts(name: str, row: Row) -> dict[str, str]:
 
 def _first(value: Any) -> Any:
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return value
+        value = read(value) or value
     return value[0] if isinstance(value, list | tuple) and value else value
 
 

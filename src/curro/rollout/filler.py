@@ -294,7 +294,7 @@ class Filler:
             if len(tasks.running) >= self.max_in_flight:
                 return
             tasks.probed.remove(group)
-            tasks.extend(group, *self._named(group))
+            tasks.start(group, *self._named(group))
 
     def _named(self, group: Group) -> tuple[Prompt, str]:
         """The group's prompt, and its key for messages."""

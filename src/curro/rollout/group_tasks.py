@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,17 +56,14 @@ class GroupTasks:
         self._woken: asyncio.Future[None] | None = None
 
     def start(self, group: Group, prompt: Prompt, key: str) -> None:
-        """Start a group's task; the group is appended to `ended` when the task has ended."""
-        self._start(group, self._run(group, prompt, key), group.size)
+        """Start a task for a group's rollouts, or for the further ones that the allocation gave it.
 
-    def extend(self, group: Group, prompt: Prompt, key: str) -> None:
-        """Start a task that adds further rollouts to a probed group; it ends without them if they fail."""
-        further, group.further = group.further, 0
-        self._start(group, self._run_further(group, further, prompt, key), further)
-
-    def _start(self, group: Group, run: Coroutine[Any, Any, None], rollouts: int) -> None:
-        self._count_requested(group, rollouts)
-        task = asyncio.get_running_loop().create_task(run)
+        When the task has ended, the group is appended to `probed` if it is yet to be looked at, else to
+        `ended`.
+        """
+        n, group.further = group.further or group.size, 0
+        self._count_requested(group, n)
+        task = asyncio.get_running_loop().create_task(self._run(group, n, prompt, key))
         self.running[group] = task
         task.add_done_callback(lambda task: self._end(group, task))
 
@@ -107,19 +104,13 @@ class GroupTasks:
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
-    async def _run(self, group: Group, prompt: Prompt, key: str) -> None:
+    async def _run(self, group: Group, n: int, prompt: Prompt, key: str) -> None:
         try:
-            await self._extend(group, group.size, prompt, key)
+            await self._extend(group, n, prompt, key)
         except Exception as error:
-            group.error = error
-
-    async def _run_further(self, group: Group, further: int, prompt: Prompt, key: str) -> None:
-        try:
-            await self._extend(group, further, prompt, key)
-        except GroupFailed:
-            pass  # the rollouts that it has are a whole group without these
-        except Exception as error:
-            group.error = error
+            # where further rollouts fail, those that it has are a whole group without them
+            if not (isinstance(error, GroupFailed) and group.rollouts):
+                group.error = error
 
     async def _extend(self, group: Group, n: int, prompt: Prompt, key: str) -> None:
         """Add n rollouts and their rewards to a group."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -104,6 +106,22 @@ def test_a_recipe_is_valid_for_verl_and_for_curro(name):
         assert curriculum.has_admission is (name == "difficulty_filtering")
         if name == "difficulty_filtering":
             assert (data.train_batch_size, rollout.n, steps) == (16, 16, 256)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_other_rows_of_the_tables_are_configurations(name):
+    """The overrides that a header proposes, as a shell would read them."""
+    header = (RECIPES / f"{name}.yaml").read_text().partition("\n\n")[0]
+    proposed = re.findall(r"^#   (?!PYTHONPATH|python|curro )(\S.*)$", header, re.MULTILINE)
+    assert proposed
+    for overrides in proposed:
+        config = load(name, *shlex.split(overrides, comments=True))
+        config.transfer_queue.enable = True
+        OmegaConf.resolve(config)
+        curro.Curriculum.from_config(CurriculumTrainerSync(config).settings.curriculum, ROWS)
+
+
+ROWS = [{"prompt": "1 + 1?", "category": str(i % 10), "pass_rate": 0.5} for i in range(50)]
 
 
 def test_one_line_switches_the_kl_term_of_difficulty_filtering_on():

@@ -68,11 +68,12 @@ def test_asserts_and_functions_by_name(code):
             )
         },
         {"tests": [{"fn_name": "add", "input": "1\n2", "output": "3"}]},
+        {"tests": [{"type": "function_call", "fn_name": "Solution().add", "input": "[1, 2]", "output": "3"}]},
         {"answer": None},
     ]
-    assert code.score([program] * 5, rows) == [1.0, 1.0, 1.0, 0.0, None]
+    assert code.score([program] * 6, rows) == [1.0, 1.0, 1.0, 0.0, 0.0, None]
     method = "class Solution:\n    def add(self, a, b):\n        return a + b\n"
-    assert code.score([method], rows[3:4]) == [1.0]
+    assert code.score([method] * 2, rows[3:5]) == [1.0] * 2
 
 
 def test_many_at_once_while_the_event_loop_goes_on(code, monkeypatch):
@@ -122,6 +123,7 @@ def test_many_at_once_while_the_event_loop_goes_on(code, monkeypatch):
         ("```python\na()```", "a()"),
         ("\ufeff```python\na()\n```", "a()"),
         ("<answer>\na()\n</answer>", "a()"),
+        ("<answer>```python\na()\n```</answer>", "a()"),
     ],
 )
 def test_the_program_of_a_completion(text, program):
@@ -142,6 +144,7 @@ def test_characters_that_end_lines_elsewhere_are_part_of_a_program(character):
         ),
         ({"tests": '["assert x"]', "setup": "x = 1"}, Tests(asserts=("assert x",), setup="x = 1")),
         ({"tests": None, "answer": None}, None),
+        ({"tests": "{'input_output': {'inputs': ['1'], 'outputs': ['a']}}"}, Tests(runs=(("1", "a"),))),
         ({"tests": [{"input": 4, "output": 5.5}]}, Tests(runs=(("4", "5.5"),))),
         ({"tests": [{"stdin": "4", "expected_output": "5"}]}, Tests(runs=(("4", "5"),))),
         ({"tests": {"language": "python", "test_cases": [{"input": "1", "output": "2", "fn_name": None}]}},
@@ -254,6 +257,7 @@ def test_floats_that_functions_return_may_differ_a_little():
         ["x = 1\nassert x == 1"],
         ["for x in []:\n    assert f(x) == 2"],
         ["f(1)"],
+        ["assert f(1) == f(1)"],
         {
             "unittest": "import unittest\nclass TestCases(unittest.TestCase):\n    @unittest.skip('')\n"
             "    def test_it(self): f(1)"

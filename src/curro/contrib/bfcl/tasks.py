@@ -38,7 +38,7 @@ The functions{form}:
 def rows(name: str, split: str, limit: int | None) -> list[dict[str, Any]]:
     """The conversations of a category, or of all one category after the other, in BFCL's order.
 
-    A fifth of them, by a hash of their numbers, is the test split: a conversation has the same number, and so
+    A hash of their numbers puts 17.8% of them into the test split: a conversation has the same number, and so
     the same split, in each category.
 
     Args:

@@ -7,6 +7,7 @@ nothing that the function did can run in the trainer.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import logging
@@ -15,13 +16,13 @@ import os
 import pickle
 import resource
 import signal
-import struct
 import sys
 import sysconfig
 import time
 import traceback
 import warnings
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any
 
 GRACE_SECONDS = 5.0
@@ -33,12 +34,12 @@ class OutOfTime(BaseException):
 
 
 def main() -> None:
-    """Serve one function on standard input and output until the input ends."""
-    jobs, replies = os.dup(0), os.dup(1)
-    os.dup2(2, 1)  # so that what the function prints is not read as a reply
+    """Serve one function on the connection that is standard input until its other end is closed."""
+    trainer = Connection(os.dup(0))
+    os.dup2(2, 1)  # the trainer's standard output may be a page or a table
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's to handle
-    setup = pickle.loads(receive(jobs))
+    setup = pickle.loads(trainer.recv_bytes())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     size = int(setup["gigabytes"] * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
@@ -47,14 +48,15 @@ def main() -> None:
         load, load_arguments = pickle.loads(setup["load"])
         function = load(*load_arguments)
     except BaseException as error:  # SystemExit too
-        send(replies, _raised(error))
+        trainer.send_bytes(_raised(error))
         return
-    send(replies, b'{"ready": true}')
-    while job := receive(jobs):
-        arguments = pickle.loads(job)
-        signal.setitimer(signal.ITIMER_REAL, setup["seconds"] + GRACE_SECONDS)
-        send(replies, _reply(function, arguments, setup["cpu_seconds"]))
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    trainer.send_bytes(b'{"ready": true}')
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            arguments = pickle.loads(trainer.recv_bytes())
+            signal.setitimer(signal.ITIMER_REAL, setup["seconds"] + GRACE_SECONDS)
+            trainer.send_bytes(_reply(function, arguments, setup["cpu_seconds"]))
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def load_check(module: str) -> Callable[..., Any]:
@@ -144,30 +146,6 @@ def location_of(error: BaseException) -> str:
         return ""
     frame = user_frames[-1] if user_frames else frames[0]
     return f"{frame.filename}:{frame.lineno}, in {frame.name}"
-
-
-def send(number: int, message: bytes) -> None:
-    """Write a message into a pipe, its length first."""
-    left = memoryview(struct.pack("<Q", len(message)) + message)
-    while left:
-        left = left[os.write(number, left) :]
-
-
-def receive(number: int) -> bytes:
-    """The next message of a pipe, empty at its end."""
-    head = _exactly(number, 8)
-    return _exactly(number, struct.unpack("<Q", head)[0]) if head else b""
-
-
-def _exactly(number: int, size: int) -> bytes:
-    """So many bytes, or none where the pipe ends before."""
-    message = bytearray()
-    while len(message) < size:
-        part = os.read(number, min(size - len(message), 1 << 20))
-        if not part:
-            return b""
-        message += part
-    return bytes(message)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import json
 import os
 import pickle
 import queue
-import select
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.connection import Pipe
 from typing import Any
 
 from curro.reward.workers import child
@@ -208,9 +208,9 @@ class _Worker:
     def start(self) -> None:
         # -P: the working directory is the user's, whose random.py must not replace the standard one
         command = [sys.executable, "-P", child.__file__]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
-        )
+        self._connection, other_end = Pipe()
+        with other_end:
+            self._process = subprocess.Popen(command, stdin=other_end.fileno(), start_new_session=True)
         reply = self._exchange(self._setup, None)
         if not reply:
             raise StartFailed(f"ended as it started, with {self._end(END_SECONDS)}")
@@ -256,25 +256,18 @@ class _Worker:
     def leave_to_parent(self) -> None:
         """Let go of the process in a child that was forked."""
         if self._process is not None:
-            _close_pipes(self._process)
+            self._connection.close()
             self._process.returncode = 0  # the parent's child, for which this process cannot wait
 
     def _exchange(self, message: bytes, seconds: float | None) -> bytes | None:
-        """The reply to a message, as `_reply` has it."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # the process has ended, as its output tells
-            child.send(self._process.stdin.fileno(), message)
-        return self._reply(seconds)
+        """The process's reply to a message, empty if it has ended; None if nothing came in time."""
+        with contextlib.suppress(EOFError, OSError):  # it has ended
+            self._connection.send_bytes(message)
+            return self._reply(seconds)
+        return b""
 
     def _reply(self, seconds: float | None) -> bytes | None:
-        """A message of the process, empty if it has ended; None if nothing came in time."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        number = self._process.stdout.fileno()
-        waiting = select.poll()
-        waiting.register(number, select.POLLIN)
-        return child.receive(number) if waiting.poll(seconds and 1000 * seconds) else None
+        return self._connection.recv_bytes() if self._connection.poll(seconds) else None
 
     def _end(self, seconds: float = 0.0) -> str:
         """End the process, unless it ends by itself in so many seconds, and say how it ended."""
@@ -285,7 +278,7 @@ class _Worker:
             process.wait(seconds)
         _kill(process)
         code = process.wait()
-        _close_pipes(process)
+        self._connection.close()
         return f"exit status {code}" if code >= 0 else signal.Signals(-code).name
 
 
@@ -294,9 +287,3 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
-
-
-def _close_pipes(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        pipe.close()
