@@ -276,8 +276,8 @@ def test_shares_and_bands_worked_out_by_hand():
     found = dict(shares(rates))
     assert found["0"] == pytest.approx(3 / 9)
     assert found["1"] == pytest.approx(1 / 9)
-    assert found[".1 to .2"] == found[".2 to .3"] == found[".9 to 1"] == pytest.approx(1 / 9)
-    assert found[".5 to .6"] == pytest.approx(2 / 9)
+    assert found["0.1 to 0.2"] == found["0.2 to 0.3"] == found["0.9 to 1"] == pytest.approx(1 / 9)
+    assert found["0.5 to 0.6"] == pytest.approx(2 / 9)
     assert sum(found.values()) == pytest.approx(1)
     costs = {(low, high): (share, cost) for low, high, share, cost in bands(rates, 16)}
     assert costs[0, 1] == (pytest.approx(5 / 9), pytest.approx(16 * 9 / 5))

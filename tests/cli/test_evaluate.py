@@ -85,7 +85,7 @@ def test_a_suite_from_a_file_by_a_server(curro, tmp_path):
     assert fake.requests[-1]["messages"][0]["content"].startswith("What is")
     assert {body["top_p"] for body in fake.requests} == {0.95}
     assert {body["temperature"] for body in fake.requests} == {0.6}
-    assert ".500 (.150 to .850)" in said, "Wilson's interval of 2 of 4 problems"
+    assert "0.500 (0.150 to 0.850)" in said, "Wilson's interval of 2 of 4 problems"
 
 
 def test_episodes_are_played(curro, tmp_path):

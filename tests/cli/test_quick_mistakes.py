@@ -121,5 +121,5 @@ def test_a_failed_start_leaves_nothing_that_blocks_the_same_command(curro, monke
         assert "the logger cannot start" in curro(*command, status=2)
     assert not Path("new").exists()
     said = curro(*command, "--eval-prompts", "4")
-    assert "reward lab:chains, chosen by the data; name another one with --reward" in said
+    assert "reward lab:chains; name another one with --reward" in said
     assert RunFolder.open("new").latest() is not None

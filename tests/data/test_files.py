@@ -31,6 +31,10 @@ def rows():
         {"prompt": {"0": "1+1?", "1": "1+2?"}, "answer": {"0": "2", "1": "3"}},
         {"columns": ["prompt", "answer"], "index": [0, 1], "data": [["1+1?", "2"], ["1+2?", "3"]]},
         {"a": ROWS[0], "b": ROWS[1]},
+        {
+            "features": [{"name": "prompt"}],
+            "rows": [{"row_idx": i, "row": row} for i, row in enumerate(ROWS)],
+        },
         ROWS,
     ],
 )
@@ -98,13 +102,30 @@ def test_a_folder_of_configurations_asks_for_one(tmp_path, rows):
         load_prompts(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["a.JSONL", "a.ndjson", "a.tsv", "a.csv"])
+def test_files_under_other_names_and_beside_a_description(tmp_path, name):
+    lines = [json.dumps(row) for row in ROWS]
+    if name.endswith("sv"):
+        parted = "\t" if name == "a.tsv" else ", "
+        lines = [f"prompt{parted}answer", *(f"{row['prompt']}{parted}{row['answer']}" for row in ROWS)]
+    (tmp_path / name).write_text("\n".join(lines))
+    (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<s>"}')
+    for source in (tmp_path, tmp_path / name):
+        assert [row["prompt"] for row in load_prompts(source)] == ["1+1?", "1+2?"]
+        assert load_prompts(source)[0]["answer"].strip() == "2"
+
+
 def test_csv(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text('prompt,answer\n"a, ""b""",2\nc,\n')
     assert [(row["prompt"], row["answer"]) for row in load_prompts(path)] == [('a, "b"', "2"), ("c", None)]
-    path.write_text("prompt,answer\na\n")
-    with pytest.raises(DataError, match=r"rows\.csv, row 0"):
-        load_prompts(path)
+    for text, message in (
+        ("prompt,answer\na\n", r"rows\.csv, row 0"),
+        ("prompt,prompt\na,b\n", "two columns"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            load_prompts(path)
 
 
 @pytest.mark.parametrize("turn", [{"content": None}, {}])

@@ -49,6 +49,7 @@ def verl_row(index: int, source: str = "openai/gsm8k", question: str = "1+1?") -
         ({"prompt": "1+1"}, "1+1", None),
         ({"prompt": "1+1", "answer": [1, 2]}, "1+1", "[1, 2]"),
         (verl_row(0), [{"role": "user", "content": "1+1?"}], "2"),
+        ({"prompt": "1+1", "reward_model": '{"ground_truth": "2"}'}, "1+1", "2"),
     ],
 )
 def test_column_conventions(tmp_path, row, prompt, answer):
@@ -76,17 +77,21 @@ def test_parquet_gives_what_jsonl_gives(tmp_path):
     assert from_parquet.fingerprint == from_jsonl.fingerprint
 
 
-def test_decimals_and_dates_are_answers_as_they_are_written(tmp_path):
+def test_decimals_dates_and_bytes_are_answers_as_they_are_written(tmp_path):
     decimals = pa.array([Decimal("3.50"), Decimal("-700.00"), None], pa.decimal128(10, 2))
     dates = pa.array([date(2024, 1, day) for day in (1, 2, 3)])
     for answers, wanted in (
         (decimals, ["3.5", "-700", None]),
         (dates, ["2024-01-01", "2024-01-02", "2024-01-03"]),
+        (pa.array([b"12", "\u00bd".encode(), None]), ["12", "\u00bd", None]),
     ):
         pq.write_table(pa.table({"prompt": ["a", "b", "c"], "answer": answers}), tmp_path / "rows.parquet")
         loaded = load_prompts(str(tmp_path / "rows.parquet"))
         assert [row["answer"] for row in loaded] == wanted
         assert loaded.to_hf()["answer"][:] == wanted
+    pq.write_table(pa.table({"prompt": ["a"], "answer": [b"\xff"]}), tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=r"row 0 .*'answer' .*UTF-8"):
+        load_prompts(str(tmp_path / "rows.parquet"))
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -157,7 +162,7 @@ def test_a_folder_is_read_in_the_order_of_names_and_one_split_of_it(tmp_path):
     folder = str(tmp_path)
     assert [row["prompt"] for row in load_prompts(folder)] == ["a", "b"]
     assert [row["prompt"] for row in load_prompts(folder, split="test")] == ["held out"]
-    with pytest.raises(DataError, match=r"no split 'validation'; it has test, train$"):
+    with pytest.raises(DataError, match="no split 'validation'; it has test, train"):
         load_prompts(folder, split="validation")
 
 

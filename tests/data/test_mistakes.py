@@ -39,6 +39,15 @@ def load(*lines: str, **options: str) -> PromptSet:
         (["[" * 100_000], {}, "data.jsonl:1 cannot be read"),
         (['{"n": %s}' % ("9" * 5000)], {}, "data.jsonl:1 cannot be read"),
         (['{"text": "a", "label": 1}'], {}, "text, label .* prompt_column"),
+        (["""{"prompt": "[{'role': 'user', 'content': 'a'}]"}"""], {}, "row 0 .*'prompt' .* as JSON"),
+        (
+            ["""{"prompt": "a", "reward_model": "{'ground_truth': '2'}"}"""],
+            {},
+            "row 0 .*'reward_model' .* as JSON",
+        ),
+        (['{"prompt": [{"role": "user", "content": 5}]}'], {}, "without role and content"),
+        ([GOOD], {"limit": 1.5}, "limit is 1.5"),
+        ([GOOD], {"prompt_column": 3}, "prompt column .* not 3"),
         ([GOOD], {"prompt_column": "q"}, "prompt column 'q'; .* prompt, answer$"),
         ([GOOD], {"answer_column": "gold.x"}, "answer column 'gold.x'"),
         ([GOOD], {"key_column": "id"}, "key column 'id'"),
@@ -107,8 +116,14 @@ def test_files_of_no_known_kind():
         load_prompts("folder")
     with open("data.txt", "w") as file:
         file.write(GOOD)
-    with pytest.raises(DataError, match=r"data.txt is none of \.jsonl"):
+    with pytest.raises(DataError, match=r"data.txt is none of \.jsonl.*convert"):
         load_prompts("data.txt")
+    os.rename("data.txt", "data.jsonl.gz")
+    with pytest.raises(DataError, match="unpack"):
+        load_prompts("data.jsonl.gz")
+    for source in ("", "https://a/b.jsonl"):
+        with pytest.raises(DataError, match=r"named by a text|download"):
+            load_prompts(source)
 
 
 def test_broken_parquet():

@@ -149,6 +149,13 @@ def test_a_healthy_log_calls_for_nothing(tmp_path):
     assert next_steps(examine(read_log(path))) == ["Nothing in this log calls for a change."]
 
 
+@pytest.mark.parametrize("odd", ["[]", "null", "[Infinity, 1]", "[1e308, -1e308]"])
+def test_a_reward_that_cannot_be_summed_is_missing(tmp_path, odd):
+    rows = ",".join(f'{{"prompt_id": 1, "rewards": {rewards}, "step": 1e300}}' for rewards in ("[0, 1]", odd))
+    (tmp_path / "log.json").write_text(f"[{rows}]")
+    assert words(tmp_path / "log.json").startswith(("0.0% of 1 groups", "50.0% of 2 groups"))
+
+
 def test_a_prompt_that_is_drawn_twice_in_a_step_has_two_groups(tmp_path):
     rows = [
         {"prompt": name, "step": 1, "reward": reward}
@@ -182,7 +189,8 @@ def test_methods_that_remember_find_more_where_prompts_come_back_as_they_were(tm
      ("log.parquet", "x"), ("log.txt", "x"), ("log.jsonl", '{"prompt": "a", "answer": "b"}\n'),
      ("log.jsonl", '{"prompt": "a", "reward": 1, "tokens": [[]]}\n'), ("log.csv", "prompt,reward\na,x\n"),
      ("log.jsonl", '{"prompt": "a", "rewards": []}\n'), ("log.jsonl", '{"prompt": "\xff", "reward": 1}\n'),
-     ("log.json", '[{"prompt": "a", "reward": 1, "step": %s}]' % ("9" * 30))],
+     ("log.json", '[{"prompt": "a", "reward": 1, "step": %s}]' % ("9" * 30)),
+     ("log.jsonl", '{"prompt": "a", "answer": 1}\n'), ("log.jsonl", '{"prompt_id": 1, "rewards": [1]}\n')],
 )  # fmt: skip
 def test_what_is_no_log_is_refused(tmp_path, name, content):
     (tmp_path / name).write_bytes(content.encode("latin-1"))
@@ -215,7 +223,7 @@ def test_the_command(tmp_path):
     said = run_command("doctor", str(LOGS / "verl"), folder=tmp_path)
     assert "24 groups have no signal" in said
     assert "What to do next:" in said
-    assert "cannot be read as a log" in run_command("doctor", __file__, folder=tmp_path, status=2)
+    assert "is no log" in run_command("doctor", __file__, folder=tmp_path, status=2)
     assert "no file or folder 'nothere.jsonl'" in run_command(
         "doctor", "nothere.jsonl", folder=tmp_path, status=2
     )

@@ -517,3 +517,8 @@ def test_lora_in_training_leaves_a_plain_model(run):
     assert sizes[0] > 1e-6
     assert (sizes[2:] < 1e-3 * sizes[0]).all()
     assert torch.equal(trained.model.embed_tokens.weight, start.model.embed_tokens.weight)
+
+
+def test_weights_that_are_no_numbers_end_in_one_sentence():
+    with pytest.raises(CurroError, match="learning-rate"), training_run.saving_on_error(None, None, print):
+        torch.multinomial(torch.tensor([float("nan"), 1.0]), 1)

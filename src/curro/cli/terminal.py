@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 
 from curro.core.errors import ConfigError
-from curro.core.text import slug
+from curro.core.text import printable, slug
 
 
 def plain_console() -> Console:
@@ -37,6 +37,7 @@ def quiet() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.formatwarning = lambda message, *_, **__: f"{printable(str(message))}\n"
     logging.getLogger("trl").setLevel(logging.ERROR)
     if "huggingface_hub" in sys.modules:  # it has read the variable, and transformers asks it
         from transformers.utils.logging import disable_progress_bar

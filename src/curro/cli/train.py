@@ -83,10 +83,10 @@ def train(
     else:
         values = option_values(options)
         settings = TrainSettings(**values) if config is None else _settings(config, values, trust)
+        check_names(settings)
         folder = RunFolder(out or Path("runs") / _name(settings))
         folder.check_unused()
         check_writable(folder.path)
-    check_names(settings)
     quiet()
     planned = plan(settings)  # before torch is imported, which takes seconds
     from curro.reward.row_checks import check_before_run
@@ -112,10 +112,11 @@ def train(
     console.print(f"run folder {folder.path}")
     if settings.reward == "auto" and planned.environment is None:
         chosen = planned.reward.name
-        console.print(printable(f"reward {chosen}, chosen by the data; name another one with --reward"))
+        console.print(printable(f"reward {chosen}; name another one with --reward"))
     with progress_bar(console) as bar:
         reached = (folder.latest() or {"rollouts": 0})["rollouts"]
-        task = bar.add_task("training", total=settings.rollouts, completed=reached, latest="")
+        whole = settings.steps * settings.rollouts_per_step
+        task = bar.add_task("training", total=whole, completed=reached, latest="")
 
         def on_step(line: dict[str, Any]) -> None:
             bar.update(task, completed=line["rollouts"], latest=describe(line))

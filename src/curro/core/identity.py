@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from decimal import Decimal
 from typing import Any
@@ -178,27 +179,54 @@ def fingerprint_line(prompt: Any, answer: Any) -> bytes:
 def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
     """The answer of a row: text as it is, any other value as JSON (5 is "5"), or as it is written.
 
-    Parquet has decimals and dates, which JSON lacks. Decimals lose the zeros at their end, because a column
-    gives all of them the same number of digits.
+    Parquet has decimals, dates and bytes, which JSON lacks. Decimals lose the zeros at their end, because a
+    column gives all of them the same number of digits. Bytes are text in UTF-8.
+
+    Raises:
+        ConfigError: bytes are not UTF-8.
     """
-    answer = value_at(row, column) if column else None
+    answer = decoded(value_at(row, column)) if column else None
     if answer is None or isinstance(answer, str):
         return answer
     if isinstance(answer, Decimal):
         whole, _, fraction = f"{answer:f}".partition(".")
         return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
     if isinstance(answer, bool | int | float | list | tuple | dict):
-        return json.dumps(answer, default=str)
+        return json.dumps(answer, default=lambda value: str(decoded(value)))
     return str(answer)
 
 
 def value_at(row: Mapping[str, Any], column: str) -> Any:
-    """The value of a column, None if there is none; `a.b` is b of the nested column a."""
+    """The value of a column, None if there is none; `a.b` is b of the nested column a, which may be JSON."""
     if column in row:
         return row[column]
     outer, _, inner = column.partition(".")
-    nested = row.get(outer)
-    return value_at(nested, inner) if inner and isinstance(nested, dict) else None
+    nested = nested_value(row.get(outer)) if inner else None
+    return value_at(nested, inner) if isinstance(nested, dict) else None
+
+
+def nested_value(value: Any) -> Any:
+    """A column's value; text that is a JSON object or array of objects, as CSV stores them, as that."""
+    if isinstance(value, str) and re.match(r"\s*(\{|\[\s*\{)", value):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def decoded(value: Any) -> Any:
+    """A value, bytes as text: Parquet's binary columns hold text without saying so.
+
+    Raises:
+        ConfigError: bytes are not UTF-8.
+    """
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"bytes that are not UTF-8 ({value[:20]!r}): store text") from None
 
 
 def first_column(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> str | None:

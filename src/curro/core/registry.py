@@ -200,7 +200,7 @@ def parse_options(options_text: str, text: str) -> dict[str, Any]:
 
 
 def parse_curriculum(text: str) -> dict[str, Any]:
-    """`SELECTION allocation=... signal=...`, parted by spaces, as `Curriculum.from_config` takes it."""
+    """`SELECTION allocation=... signal=...`, separated by spaces, as `Curriculum.from_config` takes it."""
     first, *rest = text.split() or [""]
     config: dict[str, Any] = {"selection": parse("selection", first)}
     for part in rest:
@@ -208,7 +208,7 @@ def parse_curriculum(text: str) -> dict[str, Any]:
         if not equals or kind not in (*BUILTIN, *PLAIN) or kind in config:
             raise ConfigError(
                 f"{part!r} in {text!r} is not a part of a curriculum: write SELECTION allocation=... "
-                "advantage=... admission=... signal=... source_weights=..., each once, parted by spaces"
+                "advantage=... admission=... signal=... source_weights=..., each once, separated by spaces"
             )
         config[kind] = spec if kind in PLAIN else parse(kind, spec)
     return config

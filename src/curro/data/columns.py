@@ -15,7 +15,8 @@ import re
 from collections import Counter
 from typing import Any
 
-from curro.core.identity import ANSWER, answer_of, first_column, value_at
+from curro.core.errors import ConfigError
+from curro.core.identity import ANSWER, answer_of, decoded, first_column, nested_value, value_at
 from curro.data.raw import DataError, RawRow
 
 PROMPT = ("prompt", "question", "problem")
@@ -33,7 +34,8 @@ def normalise(
     Raises:
         DataError: a named column is missing, no convention has a prompt, a prompt is empty or neither text
             nor messages or of another kind than the first row's, rows have their answers in different
-            columns, a text is not Unicode, a column's name holds a zero character, two rows have one key.
+            columns, a text is not Unicode, a column's name holds a zero character, a conversation or an
+            object is written as Python prints it, two rows have one key.
     """
     prompt_column = _named(raw, prompt, "prompt") or _first(raw, PROMPT)
     if prompt_column is None:
@@ -47,7 +49,7 @@ def normalise(
             raise DataError(f"{_at(raw, i)} has a prompt of {kinds}: use one kind throughout")
     if answer is None and answer_column is not None:
         _refuse_other_answers(raw, answer_column)
-    answers = [answer_of(row, answer_column) for _, _, row in raw]
+    answers = [_answer(row, answer_column, _at(raw, i)) for i, (_, _, row) in enumerate(raw)]
     for i, (_, _, row) in enumerate(raw):
         _refuse_surrogates(row, _at(raw, i))
         if any("\0" in name for name in row):
@@ -64,8 +66,28 @@ def content_hash(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
+def _answer(row: dict[str, Any], column: str | None, at: str) -> str | None:
+    _refuse_printed(row.get("reward_model"), "reward_model", at)
+    try:
+        return answer_of(row, column)
+    except ConfigError as error:
+        raise DataError(f"{at}: {column!r} holds {error}") from None
+
+
+def _refuse_printed(value: Any, column: str, at: str) -> None:
+    """What pandas makes of objects in CSV, `{'a': 1}`, is not JSON, and would pass for plain text."""
+    if isinstance(value, str) and re.match(r"\s*\[?\s*\{\s*'\w+':", value):
+        raise DataError(
+            f"{at}: {column!r} holds {value:.40}..., an object as Python prints it: write it as JSON"
+        )
+
+
 def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
-    prompt = _messages(value_at(row, column))
+    try:
+        prompt = _messages(decoded(value_at(row, column)))
+    except ConfigError as error:
+        raise DataError(f"{at}: {column!r} holds {error}") from None
+    _refuse_printed(prompt, column, at)
     if prompt is None:
         raise DataError(f"{at} has no {column!r}: every row needs a prompt")
     if isinstance(prompt, str):
@@ -77,7 +99,8 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
         raise DataError(f"{at}: {column!r} is {kind}, neither text nor a list of {{role, content}} messages")
     for message in prompt:
         has_role = isinstance(message, dict) and isinstance(message.get("role"), str)
-        if not has_role or not ({"content", "tool_calls", "function_call"} & set(message)):
+        has_content = has_role and isinstance(message.get("content"), str | list | None)
+        if not has_content or not ({"content", "tool_calls", "function_call"} & set(message)):
             raise DataError(f"{at}: {column!r} holds a message without role and content: {str(message)[:80]}")
     if not any(message.get("content") for message in prompt):
         raise DataError(f"{at} has an empty {column!r}: every row needs a prompt")
@@ -87,11 +110,8 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
 
 def _messages(prompt: Any) -> Any:
     """A prompt, or the messages of one that is their JSON, as some Parquet files store conversations."""
-    if not isinstance(prompt, str) or not re.match(r"\s*\[\s*\{", prompt):
-        return prompt
-    try:
-        messages = json.loads(prompt)
-    except (ValueError, RecursionError):
+    messages = nested_value(prompt)
+    if not isinstance(messages, list):
         return prompt
     is_conversation = all(isinstance(message, dict) and "role" in message for message in messages)
     return messages if is_conversation else prompt
@@ -161,7 +181,7 @@ def _verl_keys(raw: list[RawRow]) -> list[str] | None:
 
 def _has(row: dict[str, Any], column: str) -> bool:
     outer, _, inner = column.partition(".")
-    nested = row.get(outer)
+    nested = nested_value(row.get(outer)) if inner else None
     return column in row or (isinstance(nested, dict) and _has(nested, inner))
 
 
@@ -170,6 +190,8 @@ def _first(raw: list[RawRow], columns: tuple[str, ...]) -> str | None:
 
 
 def _named(raw: list[RawRow], column: str | None, role: str) -> str | None:
+    if not isinstance(column, str | None):
+        raise DataError(f"the {role} column is named by a text, not {column!r}")
     if column is not None and not any(_has(row, column) for _, _, row in raw):
         raise DataError(f"there is no {role} column {column!r}; the columns are {_columns(raw)}")
     return column

@@ -25,6 +25,7 @@ SPLITS = {
     "valid": "validation", "val": "validation", "dev": "validation", "eval": "validation",
 }  # fmt: skip
 """Words in the names of files and folders, and the split that each stands for."""
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar")
 DESCRIPTIONS = ("dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json")
 """Files of a folder that describe its data."""
 
@@ -39,10 +40,16 @@ def read(source: str, split: str) -> Rows:
     for path in source_files(source, split):
         if path.is_dir():
             yield from read_dataset(str(path), saved_dataset(path, split))
-        elif path.suffix in READERS:
-            yield from READERS[path.suffix](path, split)
+        elif is_data_file(path):
+            yield from READERS[path.suffix.lower()](path, split)
         else:
-            raise DataError(f"{path} is none of {', '.join(READERS)}: convert it to one of them")
+            how = "unpack" if path.suffix in PACKED else "convert"
+            raise DataError(f"{path} is none of {', '.join(READERS)}: {how} it to one of them")
+
+
+def is_data_file(path: Path) -> bool:
+    """Whether a file's name ends as one that can be read."""
+    return path.suffix.lower() in READERS
 
 
 def source_files(source: str, split: str) -> Iterator[Path]:
@@ -50,6 +57,8 @@ def source_files(source: str, split: str) -> Iterator[Path]:
     names = [source] if Path(source).exists() else [name.strip() for name in source.split(",")]
     for name in names:
         path = Path(name)
+        if "://" in name:
+            raise DataError(f"{name!r} is an address: download the file and name that")
         if not name or not path.exists():
             raise DataError(f"there is no file or folder {name!r}{_near(path)}")
         if not (path.is_dir() or path.is_file()):
@@ -62,7 +71,7 @@ def source_files(source: str, split: str) -> Iterator[Path]:
 def _near(path: Path) -> str:
     if not path.parent.is_dir():
         return f": the folder {str(path.parent)!r} does not exist either"
-    readable = [p.name for p in path.parent.iterdir() if p.is_dir() or p.suffix in READERS]
+    readable = [p.name for p in path.parent.iterdir() if p.is_dir() or is_data_file(p)]
     close = difflib.get_close_matches(path.name, readable, 3) or sorted(readable)[:5]
     folder = "the working directory" if path.parent == Path() else str(path.parent)
     return f": in {folder} there is {', '.join(close) or 'nothing to read'}"
@@ -78,9 +87,12 @@ def _files(folder: Path, split: str) -> list[Path]:
     if is_saved(folder):
         return [folder]
     by_split: dict[str, list[Path]] = {}
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.suffix in READERS and path.name not in DESCRIPTIONS:
-            by_split.setdefault(_split_of(path.stem) or "train", []).append(path)
+    files = [path for path in sorted(folder.iterdir()) if _is_data(path)]
+    has_others = any(path.suffix.lower() != ".json" for path in files)
+    for path in files:
+        name = _split_of(path.stem)
+        if name is not None or path.suffix.lower() != ".json" or not has_others:  # else it describes them
+            by_split.setdefault(name or "train", []).append(path)
     if by_split:
         return _of_split(folder, by_split, split)
     inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and _has_data(path)]
@@ -105,7 +117,7 @@ def _has_data(folder: Path) -> bool:
 
 
 def _is_data(path: Path) -> bool:
-    return path.is_file() and path.suffix in READERS and path.name not in DESCRIPTIONS
+    return path.is_file() and is_data_file(path) and path.name not in DESCRIPTIONS
 
 
 def _split_of(name: str) -> str | None:
@@ -117,7 +129,10 @@ def _split_of(name: str) -> str | None:
 def _of_split(folder: Path, by_split: dict[str, list[Path]], split: str) -> list[Path]:
     name = SPLITS.get(split, split)
     if name not in by_split:
-        raise DataError(f"the folder {folder} has no split {split!r}; it has {', '.join(sorted(by_split))}")
+        raise DataError(
+            f"the folder {folder} has no split {split!r}; it has {', '.join(sorted(by_split))}: name what is "
+            "in it to take that"
+        )
     return by_split[name]
 
 
@@ -133,7 +148,10 @@ def saved_dataset(folder: Path, split: str) -> datasets.Dataset:
         return loaded
     names = {_split_of(name) or name: name for name in loaded}
     if SPLITS.get(split, split) not in names:
-        raise DataError(f"the folder {folder} has no split {split!r}; it has {', '.join(loaded)}")
+        raise DataError(
+            f"the folder {folder} has no split {split!r}; it has {', '.join(loaded)}: name one, as "
+            f"{folder / next(iter(loaded))}"
+        )
     return loaded[names[SPLITS.get(split, split)]]
 
 
@@ -158,11 +176,11 @@ def _json(path: Path, split: str) -> Rows:
     try:
         content = _decoded(path.read_bytes(), path, 1) if first else []
     except DataError:
-        if path.suffix != ".jsonl":
+        if path.suffix.lower() == ".json":
             raise
         yield from _json_lines(path)  # which names the line
         return
-    if path.suffix == ".jsonl" and isinstance(content, dict) and _is_row(content):
+    if path.suffix.lower() != ".json" and isinstance(content, dict) and _is_row(content):
         yield from _json_lines(path)
         return
     rows = _rows_in(content, path, split) if isinstance(content, dict) else content
@@ -217,9 +235,12 @@ def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
     if values and len(lists) == len(values) and (column is not None or not of_rows):
         return _transposed(content, path)
     if len(of_rows) > 1:
-        of_rows = {name: rows for name, rows in of_rows.items() if _is_split(name, split)}
+        named = [name for name in of_rows if _is_split(name, split)] or ["data", "rows"]
+        of_rows = {name: of_rows[name] for name in named if name in of_rows}
     if len(of_rows) == 1:
-        return next(iter(of_rows.values()))
+        rows = next(iter(of_rows.values()))
+        # the hub's viewer puts each row beside its number
+        return [item["row"] for item in rows] if "row_idx" in rows[0] and "row" in rows[0] else rows
     inner = next((content[name] for name in ("data", "rows") if name in content), None)
     inner = next((content[name] for name in content if _is_split(name, split)), inner)
     if isinstance(inner, dict):
@@ -297,9 +318,14 @@ def _arrow(path: Path, split: str) -> Rows:
 def _csv(path: Path, split: str) -> Rows:
     """Every cell is text; an empty one is none."""
     csv.field_size_limit(1 << 30)
+    parted = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
-            for number, row in enumerate(csv.DictReader(lines, strict=True)):
+            table = csv.DictReader(lines, strict=True, delimiter=parted)
+            names = table.fieldnames = [name.strip() for name in table.fieldnames or ()]
+            if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+                raise DataError(f"{path} has two columns {twice[0]!r}: rename one")
+            for number, row in enumerate(table):
                 if None in row or None in row.values():
                     raise DataError(f"{path}, row {number} has not as many cells as the header")
                 yield RawRow(path.name, f", row {number}", {name: cell or None for name, cell in row.items()})
@@ -307,4 +333,7 @@ def _csv(path: Path, split: str) -> Rows:
         raise DataError(f"{path} cannot be read as CSV: {error}") from error
 
 
-READERS = {".jsonl": _json, ".json": _json, ".parquet": _parquet, ".csv": _csv, ".arrow": _arrow}
+READERS = {
+    ".jsonl": _json, ".ndjson": _json, ".json": _json, ".parquet": _parquet, ".csv": _csv, ".tsv": _csv,
+    ".arrow": _arrow,
+}  # fmt: skip

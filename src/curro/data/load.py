@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from curro.core.loading import provider
 from curro.data import raw as provided
 from curro.data.columns import normalise
-from curro.data.files import READERS, read, read_dataset
+from curro.data.files import is_data_file, read, read_dataset
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import DataError, Rows
 
@@ -76,9 +76,9 @@ def load_prompts(
     Raises:
         DataError: the source is missing, empty, malformed, or two of its rows have one key.
     """
-    if limit is not None and limit < 1:
-        raise DataError(f"limit is {limit}: ask for at least one row, or leave the limit out")
-    if not isinstance(source, str | os.PathLike):
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise DataError(f"limit is {limit!r}: ask for at least one row, or leave the limit out")
+    if not isinstance(source, str | os.PathLike) or not os.fspath(source).strip():
         raise DataError(f"a data set is named by a text or a path, not {source!r:.50}")
     source = os.fspath(source)
     raw = list(islice(raw_rows(source, split, limit), limit))
@@ -98,7 +98,7 @@ def raw_rows(source: str, split: str, limit: int | None) -> Rows:
     if packaged is not None:
         return provided.read(source, *packaged, split, limit)
     hub_id = _HUB_ID.fullmatch(source)
-    is_file_name = hub_id and hub_id["config"] is None and Path(source).suffix in READERS
+    is_file_name = hub_id and hub_id["config"] is None and is_data_file(Path(source))
     if hub_id and not Path(source).exists() and not is_file_name:
         return read_dataset(hub_id["name"], from_hub(hub_id["name"], hub_id["config"], split))
     return read(source, split)

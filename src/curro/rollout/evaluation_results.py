@@ -143,15 +143,11 @@ def _row(result: Result, ks: Sequence[int]) -> list[str]:
 
 
 def accuracy(correct_P: np.ndarray, samples: int, k: int) -> str:
-    """pass@k with its 95% interval, as `.433 (.301 to .577)`."""
+    """pass@k with its 95% interval, as `0.433 (0.301 to 0.577)`."""
     return with_interval(pass_at_k_of_each(correct_P, samples, k), samples)
 
 
 def with_interval(values_P: np.ndarray, samples: int) -> str:
     """The mean of values of problems with its 95% interval; arguments as in `interval_over_problems`."""
     low, high = interval_over_problems(values_P, samples)
-    return f"{_short(values_P.mean())} ({_short(low)} to {_short(high)})"
-
-
-def _short(share: float) -> str:
-    return f"{share:.3f}".removeprefix("0") if share >= 0 else f"{share:.3f}"
+    return f"{values_P.mean():.3f} ({low:.3f} to {high:.3f})"

@@ -155,6 +155,11 @@ def read_log(path: Path) -> Rollouts | Curves:
         raise ConfigError(f"{path} has a column of another type than a log's: {words}") from error
     if np.isnan(log.reward).all():
         raise ConfigError(f"{path} has no reward that is a number")
+    if np.bincount(log.group).max() < 2:
+        raise ConfigError(
+            f"{path} has no group of two rollouts, that is of one prompt in one step: a data set is checked "
+            "with --reward, a run of curro's with curro report"
+        )
     return log
 
 
@@ -171,6 +176,8 @@ def _files(path: Path) -> list[Path]:
         )
         if files:
             return files[-1:] if pattern.endswith("state.json") else files
+    if (path / "groups.jsonl").is_file() or (path / "curro").is_dir():
+        raise ConfigError(f"{path} is a run folder of curro: see curro report {path}")
     raise ConfigError(
         f"{path} has no completions_*.parquet (TRL's log_completions), N.jsonl (verl's rollout_data_dir) or "
         "trainer_state.json: name the file to read"
@@ -182,6 +189,8 @@ def _table(file: Path) -> pa.Table:
     import pyarrow.json
     import pyarrow.parquet
 
+    if file.suffix not in (".parquet", ".csv", ".jsonl", ".json"):
+        raise ConfigError(f"{file} is no log: name a .parquet, .jsonl, .json or .csv file")
     if not file.stat().st_size:
         raise ConfigError(f"{file} is empty")
     try:
@@ -198,10 +207,8 @@ def _table(file: Path) -> pa.Table:
         return table
     except (pa.ArrowException, OSError, ArithmeticError, LookupError, ValueError, RecursionError, TypeError,
             AttributeError) as error:  # fmt: skip
-        raise ConfigError(
-            f"{file} cannot be read as a log: name a .parquet, .jsonl, .json or .csv file "
-            f"({printable(str(error))[:200]})"
-        ) from error
+        words = printable(str(error))[:200]
+        raise ConfigError(f"{file} cannot be read as a log, because it is damaged: {words}") from error
 
 
 def _table_of_json(content: Any) -> pa.Table:
@@ -211,7 +218,9 @@ def _table_of_json(content: Any) -> pa.Table:
     elif isinstance(content, dict) and "values" in content:
         content = [{"step": row["step"], content["metric"]: row["value"]} for row in content["values"]]
     elif isinstance(content, dict):
-        content = content["log_history"]
+        content = content.get("log_history")
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise ValueError("neither a list of rows nor an object with log_history, columns or values")
     names = dict.fromkeys(name for row in content for name in row)
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in content])
 
@@ -221,7 +230,10 @@ def _first(table: pa.Table, names: Sequence[str]) -> str:
 
 
 def _is_numeric(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return any(
+        is_kind(kind)
+        for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    )
 
 
 def _reward_columns(table: pa.Table) -> list[str]:
@@ -232,7 +244,9 @@ def _reward_columns(table: pa.Table) -> list[str]:
 
 
 def _numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    return pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
+    """The numbers of a column, float64; NaN for what is missing, infinite, or beyond what sums can hold."""
+    values = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.where(np.abs(values) < 1e100, values, np.nan)
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
@@ -250,7 +264,7 @@ def _rollouts(table: pa.Table) -> Rollouts:
     prompt_L, prompts = _codes(table[_first(table, PROMPT)])
     names, tokens, text, step = _reward_columns(table), *(_first(table, n) for n in (TOKENS, TEXT, STEP))
     step_L = _numbers(table[step]) if step else np.arange(table.num_rows)
-    step_L = np.nan_to_num(step_L).astype(np.int64)
+    step_L = np.clip(np.nan_to_num(step_L), -(2**53), 2**53).astype(np.int64)
     if pa.types.is_list(table[names[0]].type):  # a line a group
         rewards = table[names[0]].combine_chunks()
         sizes = pc.fill_null(pc.list_value_length(rewards), 0).to_numpy()
@@ -393,7 +407,8 @@ def _suspicious(log: Rollouts) -> Iterator[Finding]:
             words = f"The sum of the rewards varies in {varies:.0%} of the groups, {shown} in {own:.0%}."
             advice = f"Rank, gate and measure by {shown}: most of the update follows the other rewards."
             yield Finding(words, advice, 1)
-    mean = (np.bincount(log.group, np.nan_to_num(log.reward)) / np.bincount(log.group))[log.group]
+    sizes = np.maximum(np.bincount(log.group), 1)
+    mean = (np.bincount(log.group, np.nan_to_num(log.reward)) / sizes)[log.group]
     if len(log.advantage) and not log.parts:  # the weights of parts are not in a log
         signs = np.sign(np.where(np.abs(log.reward - mean) > TOLERANCE, log.reward - mean, 0))
         wrong = (signs * np.sign(log.advantage) < 0).mean()

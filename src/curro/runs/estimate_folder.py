@@ -183,7 +183,7 @@ def shares(rates: np.ndarray) -> list[tuple[str, float]]:
     tenth = np.clip(np.floor(measured * 10 + 1e-9), 0, 9)
     counts = [("0", never.sum())]
     counts += [
-        (f".{i} to {'1' if i == 9 else f'.{i + 1}'}", ((tenth == i) & ~never & ~always).sum())
+        (f"0.{i} to {'1' if i == 9 else f'0.{i + 1}'}", ((tenth == i) & ~never & ~always).sum())
         for i in range(10)
     ]
     counts.append(("1", always.sum()))

@@ -103,7 +103,10 @@ class RunFolder:
         if self.path.exists() and (
             not self.path.is_dir() or any(item.name != LOCK for item in self.path.iterdir())
         ):
-            raise RunError(f"{self.path} exists and is not an empty folder: choose another one with --out")
+            go_on = f", or continue its run with --resume {self.path}" if self.has_progress() else ""
+            raise RunError(
+                f"{self.path} exists and is not an empty folder: choose another one with --out{go_on}"
+            )
 
     def locked(self) -> AbstractContextManager[None]:
         """Keep other processes from writing to the folder.

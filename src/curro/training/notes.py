@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.core.configuration import describe_signal
 from curro.core.errors import ConfigError
-from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE, precision_warning
+from curro.rollout.engines.models import precision_warning
 from curro.rollout.engines.plain_generation import prompt_ids
 from curro.rollout.sampling import beside_training
 from curro.training.plan import Plan
@@ -26,8 +26,6 @@ def notes(plan: Plan) -> list[str]:
     sentences += plan.overlaps()
     if curriculum.signal_parts and settings.signal is None:
         sentences.append(describe_signal(curriculum.signal_parts))
-    if settings.lora_rank is not None and (settings.learning_rate or 0) < LEAST_LORA_RATE:
-        sentences.append(LORA_RATE.format(settings.learning_rate, "--learning-rate "))
     sentences.append(_beyond_context(plan))
     return [sentence for sentence in sentences if sentence is not None]
 
@@ -56,7 +54,7 @@ def _beyond_context(plan: Plan) -> str | None:
         f"{too_long[0]} has {lengths[too_long[0]]:,} tokens)"
     )
     if len(too_long) == len(plan.prompts):
-        raise ConfigError(f"{sentence}: take shorter prompts, or a model with a longer context")
+        raise ConfigError(f"{sentence}: shorten them or --max-completion-length, or take another model")
     return f"{sentence}: the model was never trained on such positions; leave these rows out"
 
 

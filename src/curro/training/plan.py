@@ -22,12 +22,13 @@ from curro.core import registry
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.loading import PROVIDERS
-from curro.core.registry import REWARDS
+from curro.core.registry import REWARDS, VERIFIERS
 from curro.core.text import did_you_mean
 from curro.data import load_prompts
-from curro.data.files import READERS, source_files
+from curro.data.files import is_data_file, source_files
 from curro.data.media import first_media
 from curro.data.prompt_set import PromptSet
+from curro.methods.admission.band import DifficultyBand
 from curro.reward import Reward, resolve_reward
 from curro.reward.environments import Environment, resolve_environment
 from curro.reward.environments.environment import EPISODE_REWARD, episode_reward
@@ -147,6 +148,12 @@ def plan(settings: TrainSettings) -> Plan:
                 f"it has: {', '.join(reward.weights)}"
             )
     curriculum.default_signal(list(reward.weights))
+    gate = curriculum.admission
+    if isinstance(gate, DifficultyBand) and not curriculum.has_allocation:
+        scored = [gate.reward] if gate.reward else curriculum.signal_parts or reward.weights
+        sentence = gate.why_empty(settings.rollouts_per_prompt or 1)
+        if sentence and all(name in VERIFIERS for name in scored):
+            raise ConfigError(sentence)
     held_out = [_held_out(settings, source, reward, environment) for source in settings.eval_sources]
     fill = FillSettings(settings.fill_limit, settings.when_short)
     return Plan(settings, prompts, held_out, environment, reward, fill, curriculum)
@@ -157,6 +164,10 @@ def check_names(settings: TrainSettings) -> None:
     for kind, spec in settings.curriculum_config.items():
         if kind in registry.BUILTIN and spec is not None:
             registry.build(kind, spec)
+    for source in settings.eval_sources:
+        meant = "" if source in SUITES or Path(source).exists() else did_you_mean(source, SUITES)
+        if meant:
+            raise ConfigError(f"--eval-data {source}: no suite and no file has this name{meant}")
     sources = [(source, "test") for source in settings.eval_sources if source not in SUITES]
     for source, split in [(settings.data, "train"), *sources]:
         if source.partition(":")[0] not in PROVIDERS and _is_local(source):
@@ -192,7 +203,8 @@ def check_model(name: str) -> None:
 
 def _is_local(name: str) -> bool:
     """Whether a name cannot be one of the hub's."""
-    return name.startswith((".", "/", "~")) or Path(name).suffix in (*READERS, ".gguf") or Path(name).exists()
+    path = Path(name)
+    return name.startswith((".", "/", "~")) or path.suffix == ".gguf" or is_data_file(path) or path.exists()
 
 
 def check_text(prompts: PromptSet) -> None:

@@ -59,6 +59,11 @@ def saving_on_error(
     try:
         yield
     except BaseException as error:
+        if isinstance(error, RuntimeError) and "probability tensor contains" in str(error):  # torch's words
+            raise CurroError(
+                "the model's probabilities are not numbers any more, as after too large a --learning-rate: "
+                "lower it and start again, or remove the last checkpoints and resume"
+            ) from error
         if not isinstance(error, KeyboardInterrupt):
             _save(trainer, recorder, say)
         if recorder.folder.has_progress():

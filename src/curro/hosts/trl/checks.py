@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 from datasets import Dataset
 from peft import PeftConfig
 from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
@@ -24,7 +23,7 @@ from curro.core.identity import DatasetRows
 from curro.core.registry import VERIFIERS
 from curro.core.text import did_you_mean
 from curro.data.media import first_media
-from curro.methods.admission.band import DifficultyBand, between
+from curro.methods.admission.band import DifficultyBand
 from curro.reward.adapters import refuse_columns, reward_of
 from curro.reward.row_checks import check_before_run
 from curro.rollout.fill_settings import FillSettings
@@ -275,13 +274,8 @@ def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]
             )
     if not isinstance(gate, DifficultyBand) or curriculum.has_allocation:
         return ""
-    if between(np.arange(group + 1) / group, gate.low, gate.high, gate.closed).any():
-        return ""
-    sentence = (
-        f"no group of {group} rollouts with rewards of 0 and 1 has a pass rate in the band from {gate.low:g} "
-        f"to {gate.high:g}: widen the band or raise num_generations"
-    )
-    if all(name in VERIFIERS for name in ([gate_part] if gate_part else names)):
+    sentence = gate.why_empty(group)
+    if sentence and all(name in VERIFIERS for name in ([gate_part] if gate_part else names)):
         raise ConfigError(sentence)
     return sentence
 

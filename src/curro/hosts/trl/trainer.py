@@ -192,10 +192,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         given["processing_class"] = processing_class(given, options)
         check_combinations(given, curriculum, fill.when_short, update_option)
-        repeated = "" if factory is not None else repeated_rows(rows.row_digests)
+        repeated = "" if factory is not None or no_check else repeated_rows(rows.row_digests)
         of_rows = [repeated] if repeated else []
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
-            of_rows.append(LORA_RATE.format(options.learning_rate, "learning_rate="))
+            of_rows.append(LORA_RATE.format(options.learning_rate))
         if not (no_check or environment or factory or given.get("rollout_func")):
             check_rows(functions, options, dataset, of_rows.append)
         # a generation may go on: groups are rejected and replaced, or have sizes of their own

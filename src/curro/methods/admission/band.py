@@ -46,6 +46,15 @@ class DifficultyBand(Gate):
         rate_P = mean_P if self.reward is not None else self.table.success_rate(mean_P)
         return (count_P > 0) & between(rate_P, self.low, self.high, self.closed)
 
+    def why_empty(self, group: int) -> str:
+        """Say that no group of 0/1 rewards of this size lies in the band; "" where some does."""
+        if between(np.arange(group + 1) / group, self.low, self.high, self.closed).any():
+            return ""
+        return (
+            f"no group of {group} rollouts with rewards of 0 and 1 has a pass rate in the band from "
+            f"{self.low:g} to {self.high:g}: widen the band or raise the rollouts of each prompt"
+        )
+
 
 def between(value: np.ndarray, low: float, high: float, closed: str) -> np.ndarray:
     """Whether values lie between thresholds whose `closed` ends belong; rounding apart."""

@@ -134,10 +134,10 @@ LEAST_LORA_RATE = 1e-5
 """LoRA learns with about ten times the learning rate of all weights (Schulman, "LoRA Without Regret")."""
 
 LORA_RATE = (
-    "LoRA with the learning rate {0:g} hardly moves: matrices want about ten times the rate of all weights, "
-    "as {1}1e-5 or 1e-4"
+    "LoRA with the learning rate {:g} hardly moves: matrices want about ten times the rate of all weights, "
+    "as 1e-5 or 1e-4"
 )
-"""What to say of a lower rate, with the option that sets it."""
+"""What to say of a lower rate."""
 
 
 def precision_warning(precision: str | None) -> str | None:

@@ -294,7 +294,7 @@ def test_an_evaluation_names_the_packages_that_are_missing(tmp_path, monkeypatch
     assert not stop.value.code, said.err
     asked = [body for body in fake.requests if "solves the following" in json.dumps(body)]
     assert len(asked) == 1, "the other problem is not asked"
-    assert "1.000 (.207 to 1.000)" in said.out
+    assert "1.000 (0.207 to 1.000)" in said.out
     assert "1 problems (1 not asked, for lack of no_such_package) from" in " ".join(said.out.split())
     monkeypatch.setattr(sys, "argv", [*command, "http://localhost:1", "--limit", "1"])
     with pytest.raises(SystemExit):
