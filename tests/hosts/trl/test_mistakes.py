@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pytest
@@ -101,6 +102,7 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"reward_funcs": [NoSelection]}, "NoSelection"),
     ({"reward_funcs": "./no-such-model"}, "'./no-such-model'"),
     ({"reward_funcs": of_a_column}, "'level'"),
+    ({"reward_funcs": operator.itemgetter("completions")}, "itemgetter"),
     ({"reward_funcs": (fails, never), "reward_weights": [1.0]}, "1 numbers for 2 reward functions"),
     ({"num_iterations": 0}, "num_iterations=0"),
     ({"temperature": 0.0}, "temperature=0"),

@@ -201,16 +201,17 @@ def check_rows(
     for function, name in zip(functions, reward_names(functions), strict=True):
         if isinstance(function, str) or hasattr(function, "config"):
             continue
-        reward, is_own = reward_of(function, name, extra), not hasattr(function, "reward")
-        if not is_own:
-            refuse_columns(reward, rows.column_names)
         try:
             inspect.signature(function).bind(**dict.fromkeys(given))
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"reward {name!r} cannot be called as TRL calls it, with prompts, completions and every "
                 f"column of the data by name: {error}; the rows have {', '.join(rows.column_names)}"
             ) from None
+        reward = reward_of(function, name, extra)
+        is_own = getattr(function, "reward", None) is not reward
+        if not is_own:
+            refuse_columns(reward, rows.column_names)
         inner = _unwrapped(function)
         is_awaited = any(map(inspect.iscoroutinefunction, (inner, inner.__call__)))
         if not is_awaited and not (is_own and args.process_index):
