@@ -296,8 +296,14 @@ def test_the_parts_of_a_curriculum_can_be_given_in_every_form(tmp_path, options)
 
 
 def test_few_metrics_are_logged_unless_all_are_asked_for(tmp_path):
-    host = trainer(tmp_path, max_steps=1, log_all_metrics=False, admission="band:0.1,0.9")
+    records: list[Any] = []
+    host = trainer(
+        tmp_path, max_steps=1, log_all_metrics=False, admission="band:0.1,0.9", on_groups=records.append
+    )
     host.train()
+    shares = [float(np.mean(record.verdict.informativeness > 0)) for record in records]
+    assert host.state.log_history[0]["curriculum/signal_share"] == pytest.approx(np.mean(shares))
+    assert 0 < np.mean(shares) < 1
     logged = {name for name in host.state.log_history[0] if name.startswith(("curriculum/", "fill/"))}
     method = {f"curriculum/{name}" for name in host.curriculum.selection.metrics()}
     # after 4 groups nothing is known of uniform sampling
