@@ -74,9 +74,12 @@ def _answer(row: dict[str, Any], column: str | None, at: str) -> str | None:
         raise DataError(f"{at}: {column!r} holds {error}") from None
 
 
+_PRINTED = re.compile(r"\s*\[?\s*\{\s*'(?:role|content|from|value|style|ground_truth)':")
+
+
 def _refuse_printed(value: Any, column: str, at: str) -> None:
-    """What pandas makes of objects in CSV, `{'a': 1}`, is not JSON, and would pass for plain text."""
-    if isinstance(value, str) and re.match(r"\s*\[?\s*\{\s*'\w+':", value):
+    """What pandas makes of messages in CSV, `{'role': 'user'}`, is not JSON, and would pass for plain text."""
+    if isinstance(value, str) and _PRINTED.match(value):
         raise DataError(
             f"{at}: {column!r} holds {value:.40}..., an object as Python prints it: write it as JSON"
         )
