@@ -78,7 +78,7 @@ _PRINTED = re.compile(r"\s*\[?\s*\{\s*'(?:role|content|from|value|style|ground_t
 
 
 def _refuse_printed(value: Any, column: str, at: str) -> None:
-    """What pandas makes of messages in CSV, `{'role': 'user'}`, is not JSON, and would pass for plain text."""
+    """What pandas makes of messages in CSV, `{'role': 'user'}`, is not JSON but would pass for text."""
     if isinstance(value, str) and _PRINTED.match(value):
         raise DataError(
             f"{at}: {column!r} holds {value:.40}..., an object as Python prints it: write it as JSON"

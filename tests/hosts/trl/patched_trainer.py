@@ -14,7 +14,7 @@ source = inspect.getsource(original.GRPOTrainer).replace(
 module = types.ModuleType("UnslothGRPOTrainer")
 module.__dict__.update(vars(original), __name__=module.__name__)
 sys.modules[module.__name__] = module
-source = source.replace("_compute_loss(", "_other_loss(")  # what Unsloth leaves of it is not called
+source = source.replace("_compute_loss", "_other_loss")  # what Unsloth leaves of it is not called
 source += """
     def _compute_loss(self, model, inputs):
         raise AssertionError
