@@ -28,19 +28,26 @@ exec(compile(source, "<rewritten>", "exec"), module.__dict__)
 for place in (trl, trl.trainer, original):
     place.GRPOTrainer = module.UnslothGRPOTrainer
 
-from tests.hosts.trl.setup import trainer  # noqa: E402 - curro is imported after Unsloth
 
-from curro.core.errors import ConfigError  # noqa: E402
+def main(folder: str) -> None:
+    """Train, resume, and be refused METIS."""
+    # curro is imported after Unsloth
+    from tests.hosts.trl.setup import trainer
 
-options = {"admission": "signal", "save_strategy": "steps", "save_steps": 1}
-host = trainer(sys.argv[1], max_steps=2, **options)
-assert isinstance(host, module.UnslothGRPOTrainer)
-assert host.is_patched
-assert not host._is_accelerated  # nothing of the rewritten trainer is bent
-host.train()
-again = trainer(sys.argv[1], max_steps=3, **options)
-again.train(resume_from_checkpoint=True)
-assert again.state.global_step == 3
-assert again.curriculum.metrics()["in_flight"] == 0
-with pytest.raises(ConfigError, match="UnslothGRPOTrainer has changed GRPOTrainer's _compute_loss"):
-    trainer(sys.argv[1], curriculum="metis")
+    from curro.core.errors import ConfigError
+
+    options = {"admission": "signal", "save_strategy": "steps", "save_steps": 1}
+    host = trainer(folder, max_steps=2, **options)
+    assert isinstance(host, module.UnslothGRPOTrainer)
+    assert host.is_patched
+    assert not host._is_accelerated  # nothing of the rewritten trainer is bent
+    host.train()
+    again = trainer(folder, max_steps=3, **options)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 3
+    assert again.curriculum.metrics()["in_flight"] == 0
+    with pytest.raises(ConfigError, match="UnslothGRPOTrainer has changed GRPOTrainer's _compute_loss"):
+        trainer(folder, curriculum="metis")
+
+
+main(sys.argv[1])
