@@ -105,6 +105,8 @@ METHODS = {
     "start-half": Method("frontier", start=1 / 2),
     "quarter": Method("frontier:exploration=0.25"),
     "text-and-entropy": Method("frontier:features=text+entropy"),
+    "uniform-1e-5": Method("uniform", {"learning_rate": 1e-5}),
+    "frontier-1e-5": Method("frontier", {"learning_rate": 1e-5}),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),
@@ -114,9 +116,9 @@ METHODS = {
 
 `frontier` is the default, and `told` knows the pass rates that 16 rollouts of each prompt measured. `highest`
 to `quarter` were tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not
-moderated; `text-and-entropy` with today's. The rows of 7c104e2's own `frontier` are called `unmoderated`, and
-those with moderated predictions and a learnt variance of the weights `learnt-variance`; no option brings
-these two back.
+moderated; `text-and-entropy` and the higher learning rate with today's. The rows of 7c104e2's own `frontier`
+are called `unmoderated`, and those with moderated predictions and a learnt variance of the weights
+`learnt-variance`; no option brings these two back.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),
