@@ -147,7 +147,7 @@ def page(texts: Sequence[str], folder: Path) -> dict[str, int]:
 
 def run_of(texts: Sequence[str], folder: Path) -> str:
     """The page of a small run."""
-    from curro.runs.report import write_report
+    from curro.runs.report.page import write_report
 
     keys = keys_of(texts)
     settings = {f"{text[:50]}{i}": text[:5000] for i, text in enumerate(texts)}
@@ -179,7 +179,7 @@ def shown(text: str) -> str:
 def terminal(texts: Sequence[str], folder: Path) -> dict[str, int]:
     """`curro inspect`, and the sentence of an error: no control character but those of rich's own tables."""
     from curro import cli
-    from curro.runs.report import inspect_run
+    from curro.runs.report.inspect import inspect_run
 
     run_of(texts, folder / "run")
     written = io.StringIO()

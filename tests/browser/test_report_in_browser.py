@@ -7,7 +7,7 @@ import pytest
 from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import simulated_run
 
-from curro.runs.report import write_comparison, write_report
+from curro.runs.report.page import write_comparison, write_report
 from curro.runs.watch import server
 
 HOSTILE = (

@@ -10,7 +10,7 @@ WRONG = {
     "admission": {
         "band": [
             "band:0.7,0.3", "band:0.5,0.5", "band:0,1.5", "band:0,1,left", "band:0",
-            "variance:-1", "variance:0.2,0.1", "signal:0.5", "bond:0,1",
+            "variance:-1", "variance:0.2,0.1", "bond:0,1",
         ],
     },
     "advantage": {
@@ -41,8 +41,7 @@ WRONG = {
         "learning_rate": ["pcl:learning_rate=0.0", "pcl:learning_rat=1.0"],
         "chunks": ["adcl:chunks=0"],
         "difficulty": ["adcl:difficulty=length"],
-        "column": ["adcl:difficulty=variance,column=hard"],
-        "topic": ["adcl:column=topic", "sec:column=topic"],
+        "topic": ["sec:column=topic"],
         "candidates": ["posterior:candidates=0"],
         "target": ["posterior:target=1.0", "pcl:predicts=variance,target=0.5"],
         "exploration": ["posterior:exploration=1.5"],

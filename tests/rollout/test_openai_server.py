@@ -147,35 +147,6 @@ def test_a_strict_server_gets_only_what_it_knows():
     assert all("n" not in body for body in fake.requests)
 
 
-@pytest.mark.parametrize("shape", ["vllm", "text"])
-def test_extra_fields_are_sent_and_change_the_sampling(shape):
-    fake = FakeServer(shape)
-    fake.strict = shape == "text"
-    extra = {"top_k": 20, "min_p": 0.1, "repetition_penalty": 1.1, "stop": ["!"]}
-    if shape == "text":
-        fake.known.add("seed")
-        extra = {"seed": 7}
-    with fake.running() as url:
-        rollouts(url, extra=extra)
-    assert all(body | extra == body for body in fake.requests)
-
-
-def test_logprobs_of_a_changed_sampling_are_left_out_unless_vouched_for():
-    with FakeServer().running() as url:
-        assert rollouts(url, temperature=0.7)[0][0].logprobs is None
-        assert rollouts(url, temperature=0.7, tempered_logprobs=True)[0][0].logprobs is not None
-        assert rollouts(url, extra={"top_k": 20})[0][0].logprobs is None
-        assert rollouts(url, extra={"logit_bias": {"7": 5}})[0][0].logprobs is None
-        assert rollouts(url, extra={"top_k": 20}, tempered_logprobs=True)[0][0].logprobs is not None
-        assert rollouts(url, extra={"top_k": -1, "stop": ["!"]})[0][0].logprobs is not None
-
-
-@pytest.mark.parametrize("field", ["n", "messages", "stream", "return_token_ids", "model", "top_p"])
-def test_extra_fields_that_the_engine_sets_are_refused(field):
-    with pytest.raises(ConfigError, match=f"extra cannot have '{field}'"):
-        OpenAIEngine("http://localhost:8000", max_new_tokens=4, extra={"stop": ["!"], field: 1})
-
-
 def test_texts_that_do_not_round_trip_are_counted():
     tokenizer = load("chains")[1]
     fake = FakeServer("text")

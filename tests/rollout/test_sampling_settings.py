@@ -111,9 +111,10 @@ def test_the_local_engine_draws_less_variously_with_a_small_top_p():
     assert len(asyncio.run(texts())) > len(asyncio.run(texts(top_p=0.5)))
 
 
-def test_a_server_is_asked_with_top_p_and_its_logprobs_are_of_another_distribution():
+@pytest.mark.parametrize("name", ["top_p", "temperature"])
+def test_a_server_is_asked_with_the_settings_and_its_logprobs_are_of_another_distribution(name):
     async def ask(url: str, **options: float) -> object:
-        engine = OpenAIEngine(url, "tiny", max_new_tokens=4, top_p=0.95, **options)
+        engine = OpenAIEngine(url, "tiny", max_new_tokens=4, **{name: 0.95}, **options)
         try:
             return (await engine.generate("3afc=", 1))[0].logprobs
         finally:
@@ -123,7 +124,7 @@ def test_a_server_is_asked_with_top_p_and_its_logprobs_are_of_another_distributi
     with fake.running() as url:
         assert asyncio.run(ask(url)) is None
         assert asyncio.run(ask(url, tempered_logprobs=True)) is not None
-    assert {body["top_p"] for body in fake.requests} == {0.95}
+    assert {body[name] for body in fake.requests} == {0.95}
 
 
 def test_samples_with_a_tokenizer_that_cannot_pad(unpadded):

@@ -82,7 +82,8 @@ def compare(
     paths = {(name, seed): out / f"{folder_name(name)}-seed{seed}" for seed in range(seeds) for name in names}
     side_by_side = jobs_or_cores(jobs)
     quiet()
-    from curro.runs.report import comparison_table, render_comparison, write_comparison
+    from curro.runs.report.compare import comparison_table, render_comparison
+    from curro.runs.report.page import write_comparison
 
     runs = {
         (name, seed): TrainingRun(
@@ -122,7 +123,8 @@ def _holds_runs(path: Path) -> bool:
 
 def _compare_folders(paths: list[Path], out: Path) -> None:
     """Compare runs that are there; runs that differ in their seed alone are one curriculum."""
-    from curro.runs.report import by_curriculum, comparison_table, render_comparison, write_comparison
+    from curro.runs.report.compare import by_curriculum, comparison_table, render_comparison
+    from curro.runs.report.page import write_comparison
 
     runs = by_curriculum(RunFolder.open(path) for path in find_runs(paths))
     console = plain_console()

@@ -34,7 +34,7 @@ def inspect(
 
     Lists the hardest prompts, the most informative ones, and those that were solved once and now fail.
     """
-    from curro.runs.report import inspect_prompt, inspect_run
+    from curro.runs.report.inspect import inspect_prompt, inspect_run
 
     folder, console = _only_run(run), plain_console()
     if prompt is not None:
@@ -52,8 +52,8 @@ def report(
     It is the page of curro watch as one file that needs no network and no scripts. `curro train` writes it at
     its end. For a folder of several runs, writes the page of each, and one that compares them.
     """
-    from curro.runs.report import by_curriculum, write_comparison
-    from curro.runs.report.page import write_report
+    from curro.runs.report.compare import by_curriculum
+    from curro.runs.report.page import write_comparison, write_report
 
     folders, console = _runs(run), plain_console()
     if len(folders) == 1:

@@ -22,7 +22,6 @@ from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import compute_with
 from curro.rollout.engines.plain_generation import end_ids
 from curro.rollout.sampling import evaluate
-from curro.runs import report
 from curro.runs.folder import RunFolder
 from curro.training.notes import notes, try_judge
 from curro.training.plan import HeldOut, Plan
@@ -174,7 +173,9 @@ def train(
             if not _train(plan, folder, resume, on_step, say):
                 return False
         if page:
-            report.write_report(folder)
+            from curro.runs.report.page import write_report  # matplotlib takes a second to import
+
+            write_report(folder)
         return True
 
 

@@ -12,7 +12,7 @@ from tests.hosts.trl.setup import PROMPTS, Diary, every_other, trainer
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
-from curro.runs.report import inspect_run
+from curro.runs.report.inspect import inspect_run
 from curro.runs.writer import KeepRollouts
 
 

@@ -19,11 +19,7 @@ METHODS = {
     "published": ["+curro.selection.name=prioritized-replay", "+curro.selection.variant=published"],
     "pspo": ["+curro.selection=pspo", "+curro.advantage=smoothed"],
     "sec": ["+curro.selection.name=sec", "+curro.selection.column=category"],
-    "adcl": [
-        "+curro.selection.name=adcl",
-        "+curro.selection.column=pass_rate",
-        "+curro.selection.train_estimates=true",
-    ],
+    "adcl": ["+curro.selection.name=adcl", "+curro.selection.train_estimates=true"],
     "frontier": ["+curro.selection=frontier"],
 }
 
@@ -103,7 +99,7 @@ REFUSED = {
     "+curro.allocation=estimates +curro.selection=adcl": "rollout.n is 4: set the .* option train=4",
     "+curro.selection=pspo": "curro.advantage=group",
     "+curro.selection=prioritised-replay": "did you mean 'prioritized-replay'",
-    "+curro.selection.name=adcl +curro.selection.column=grade": "has no 'grade'",
+    "+curro.selection.name=sec +curro.selection.column=grade": "has no 'grade'",
     "+curro.advantage=smoothed algorithm.use_kl_in_reward=True": "use_kl_in_reward=False",
     "+curro.advantage=smoothed critic.enable=True": "leave critic.enable out",
     "+curro.admission=signal algorithm.filter_groups.enable=True": "leave algorithm.filter_groups.enable out",

@@ -35,7 +35,6 @@ def rates(*successes, of=10):
         ("band:0,1,both", set(range(11))),
         ("band:0.5,0.5,both", {5}),
         ("signal", set(range(1, 10))),
-        ("signal:0.1", set(range(2, 9))),
         ("variance:0.09", set(range(1, 10))),  # p(1-p) is 0.09 at 1/10 and 9/10
         ("variance:0.1", set(range(2, 9))),
         ("variance:0,0.16", {0, 1, 2, 8, 9, 10}),  # 0.16 at 2/10 and 8/10

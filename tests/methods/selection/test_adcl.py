@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, Reason
-from curro.data import PromptSet
+from curro import Curriculum, Reason
 
 ESTIMATE, TRAIN = int(Reason.ESTIMATE), int(Reason.PRIORITY)
 
@@ -73,17 +72,6 @@ def test_equal_difficulties_stand_in_a_random_order():
     assert first == set(range(4))
 
 
-def test_pass_rates_of_a_column_take_the_place_of_the_first_estimate():
-    rates = [0.5, 0.0, 1.0, 0.25]
-    rows = [{"key": str(i), "prompt": "", "answer": None, "pass_rate": r} for i, r in enumerate(rates)]
-    curriculum = Curriculum("adcl:chunks=2,column=pass_rate", PromptSet(rows))
-    seen = play(curriculum, 2, 3, succeed([4, 4, 4, 6]))
-    assert seen[0] == ([2, 0], TRAIN)
-    assert sorted(seen[1][0]) == [1, 3]
-    assert seen[1][1] == ESTIMATE
-    assert seen[2] == ([3, 1], TRAIN)
-
-
 def test_a_batch_at_the_end_of_an_estimate_is_completed_from_what_is_known():
     curriculum = Curriculum("adcl:chunks=1", 5, seed=0)
     first = curriculum.select(3, step=0)
@@ -121,13 +109,6 @@ def test_a_dropped_prompt_misses_its_turn():
     curriculum.drop(draw.tickets)
     assert curriculum.select(1, step=1).prompts.tolist() == [2]
     assert curriculum.select(1, step=1).reasons.tolist() == [ESTIMATE]
-
-
-@pytest.mark.parametrize("value", [1.5, -1, "hard", float("nan")])
-def test_a_column_that_is_not_of_pass_rates(value):
-    rows = [{"key": "a", "prompt": "", "answer": None, "level": value}]
-    with pytest.raises(ConfigError, match="the column 'level' is not of pass rates"):
-        Curriculum("adcl:column=level", PromptSet(rows))
 
 
 @pytest.mark.parametrize("trains", [False, True])

@@ -3,7 +3,7 @@
 import pytest
 from benchmarks.hosts import simulated_runs
 
-from curro.runs.report import write_report
+from curro.runs.report.page import write_report
 
 SPECS = {
     "published": "prioritized-replay:variant=published",

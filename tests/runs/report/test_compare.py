@@ -10,8 +10,8 @@ from rich.console import Console
 from curro.core.errors import RunError
 from curro.core.intervals import bootstrap_quantiles
 from curro.runs.folder import RunFolder
-from curro.runs.report import by_curriculum, comparison_table, render_comparison, write_comparison
-from curro.runs.report.compare import crossing, isotonic
+from curro.runs.report.compare import by_curriculum, comparison_table, crossing, isotonic, render_comparison
+from curro.runs.report.page import write_comparison
 
 
 def evaluated(path, values, rollouts=100):

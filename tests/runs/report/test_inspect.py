@@ -12,7 +12,8 @@ from curro.core.errors import ConfigError, RunError
 from curro.core.text import preview
 from curro.data import load_prompts
 from curro.runs.folder import RunFolder
-from curro.runs.report import inspect_run, write_report
+from curro.runs.report.inspect import inspect_run
+from curro.runs.report.page import write_report
 from curro.runs.writer import RunWriter
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from curro.core.errors import RunError
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
-from curro.runs.report import inspect_prompt
+from curro.runs.report.inspect import inspect_prompt
 from curro.runs.report.prompts import PromptHistory, kept_rollouts
 
 HOSTILE = "[red]\x1b[2J\u202e\nsecond line\r\n\x07" + "x" * 1_000_000

@@ -4,7 +4,7 @@ import numpy as np
 
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
-from curro.runs.report import write_report
+from curro.runs.report.page import write_report
 
 
 def group(step, prompt, mean=0.5, **more):

@@ -44,11 +44,9 @@ class ADCL(Selection):
         difficulty: "failure": 1 - success rate, and so 1 - mean reward, in reward ranges, where rewards are
             not 0/1; "variance": the variance of the group's rewards, the paper's choice for those.
         train_estimates: train on estimates as on other groups, so that no rollout is without use.
-        column: of the data set: pass rates of the base policy in [0, 1], as `curro curate` writes them in
-            `pass_rate`. They take the place of step 1. None: step 1.
 
     Raises:
-        ConfigError: an option that is none of these; a column that is missing or not of pass rates.
+        ConfigError: an option that is none of these.
     """
 
     orders_everything = True
@@ -59,15 +57,12 @@ class ADCL(Selection):
         chunks: int = 8,
         difficulty: str = "failure",
         train_estimates: bool = False,
-        column: str | None = None,
     ) -> None:
         if chunks < 1:
             raise ConfigError(f"chunks is a number from 1, not {chunks}")
         if difficulty not in DIFFICULTIES:
             raise ConfigError(f"difficulty is one of {', '.join(DIFFICULTIES)}, not {difficulty!r}")
-        if column is not None and difficulty != "failure":
-            raise ConfigError("a column of pass rates says nothing of variances: leave out one of the two")
-        self.chunks, self.difficulty, self.column = chunks, difficulty, column
+        self.chunks, self.difficulty = chunks, difficulty
         self.train_estimates = train_estimates
         self.leaves_out = "nothing" if train_estimates else "groups"
 
@@ -77,22 +72,18 @@ class ADCL(Selection):
         self.chunk_N = table.add("adcl_chunk", np.int32, -1)
         self.due_N = table.add("adcl_due", np.uint8, _ESTIMATE)
         self.asked_N = table.add("adcl_asked", np.uint8, 0)
-        self.base_N = np.full(table.size, np.inf)
         self._shuffle()
-        if self.column is not None:
-            self.base_N = 1 - _pass_rates(self.column, table.values(self.column))
-            self._cut()
 
     def _shuffle(self) -> None:
         self.tie_N = np.random.default_rng(self.seed).permutation(self.table.size)
 
     def difficulty_of(self, prompts: np.ndarray) -> np.ndarray:
-        """Difficulty (P,) as last seen; that of the column, or infinite, where a prompt was never seen."""
+        """Difficulty (P,) as last seen; infinite for a prompt that was never seen."""
         if self.difficulty == "failure":
             seen = 1 - self.table.success_rate(self.table["reward_mean"][prompts].astype(np.float64))
         else:
             seen = self.table["reward_variance"][prompts].astype(np.float64)
-        return np.where(self.table["visits"][prompts] > 0, seen, self.base_N[prompts])
+        return np.where(self.table["visits"][prompts] > 0, seen, np.inf)
 
     def _cut(self) -> None:
         """Sort all prompts into chunks, the first of which is due."""
@@ -179,13 +170,3 @@ class ADCL(Selection):
         check_state(self.due_N.max() <= _TRAIN, "table/adcl_due", "is none of idle, estimate and train")
         self.seed, self.chunk = state["seed"], state["chunk"]
         self._shuffle()
-
-
-def _pass_rates(column: str, values: list[Any]) -> np.ndarray:
-    try:
-        rates_N = np.array(values, np.float64)
-    except (TypeError, ValueError):
-        rates_N = np.array([np.nan])
-    if not ((rates_N >= 0) & (rates_N <= 1)).all():
-        raise ConfigError(f"the column {column!r} is not of pass rates: they are in [0, 1]")
-    return rates_N

@@ -28,28 +28,8 @@ except ImportError:
 
 _IDS = {"return_token_ids": True}
 _WHOLE = {"separate_reasoning": False}
-_OWN = (
-    "model", "prompt", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "n",
-    "stream", "logprobs", *_IDS, *_WHOLE,
-)  # fmt: skip
-"""Fields that the engine sets itself, by its options or because it reads answers by them."""
-
 _UNTOUCHED = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
-_PLAIN = {**_UNTOUCHED, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logit_bias": None}
 """Values with which fields leave the distribution sampled from as temperature and top-p make it."""
-
-
-def checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The fields that a user adds to every request."""
-    for name in extra or {}:
-        if name in _OWN:
-            raise ConfigError(f"extra cannot have {name!r}: the engine sets it, by an option or always")
-    return dict(extra or {})
-
-
-def is_plain(extra: Mapping[str, Any]) -> bool:
-    """Whether these fields leave the distribution sampled from as temperature and top-p make it."""
-    return all(extra.get(name, value) == value for name, value in _PLAIN.items())
 
 
 def field_sets(chat: bool, *, is_greedy: bool) -> list[dict[str, Any]]:
@@ -422,12 +402,10 @@ class OpenAIEngine:
         api_key: sent as the bearer token.
         tempered_logprobs: the server's log-probabilities belong to the distribution sampled from, as
             vLLM's are with `--logprobs-mode processed_logprobs`. Where False, there are none where
-            temperature, top-p or `extra` change the distribution.
-        extra: further fields of every request, as `{"chat_template_kwargs": {"enable_thinking": False}}`;
-            no field that the engine sets.
+            temperature or top-p change the distribution.
 
     Raises:
-        ConfigError: an option out of range, no http address, or a field in `extra` that the engine sets.
+        ConfigError: an option out of range, or no http address.
     """
 
     def __init__(
@@ -445,7 +423,6 @@ class OpenAIEngine:
         backoff: float = 1.0,
         api_key: str | None = None,
         tempered_logprobs: bool = False,
-        extra: Mapping[str, Any] | None = None,
     ) -> None:
         address = urlsplit(base_url)
         if address.scheme not in ("http", "https") or not address.netloc:
@@ -466,8 +443,7 @@ class OpenAIEngine:
             api_key=api_key,
         )
         self.model, self.tokenizer = model, tokenizer
-        self.extra = checked_extra(extra)
-        self.with_logprobs = tempered_logprobs or (self.settings.is_plain and is_plain(self.extra))
+        self.with_logprobs = tempered_logprobs or self.settings.is_plain
         self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p}
         self._counts = dict.fromkeys(("rollouts", "failed", "not_round_trip"), 0)
         self._fields: dict[bool, dict[str, Any]] = {}
@@ -517,7 +493,7 @@ class OpenAIEngine:
 
     def _body(self, prompt: Prompt, fields: Mapping[str, Any]) -> dict[str, Any]:
         prompt_field = {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}
-        return {**prompt_field, **self.sampling, "model": self.model, **fields, **self.extra}
+        return {**prompt_field, **self.sampling, "model": self.model, **fields}
 
     async def _probe(self, chat: bool) -> dict[str, Any]:
         if self.model is None:
