@@ -133,9 +133,9 @@ def steps_of_verl(recipe: Recipe) -> str:
 
 
 def selection_and_gate(recipe: Recipe) -> Mapping[str, Any]:
-    """Selection and gate of verl's recipe."""
+    """Selection, gate and signal of verl's recipe."""
     parts = recipe["curro"]
-    return {"selection": parts["selection"]} | parts["admission"]
+    return {"selection": parts["selection"]} | parts["admission"] | {"signal": parts["signal"]}
 
 
 def reward_of_verl(recipe: Recipe) -> str:

@@ -67,7 +67,7 @@ JUDGING = {
 """The pools by which methods are judged, the most telling first."""
 POOLS = JUDGING | TUNING
 EVERY = 16
-"""Steps between evaluations, and the steps over which a row adds up groups."""
+"""Steps of 8 prompts between evaluations, over which a row adds up groups."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,9 @@ METHODS = {
     "text-and-entropy": Method("frontier:features=text+entropy"),
     "uniform-1e-5": Method("uniform", {"learning_rate": 1e-5}),
     "frontier-1e-5": Method("frontier", {"learning_rate": 1e-5}),
+    "uniform-4": Method("uniform", {"prompts_per_step": 4}),
+    "frontier-4": Method("frontier", {"prompts_per_step": 4}),
+    "sharper": Method("frontier:candidates=32,exponent=3"),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),
@@ -116,9 +119,9 @@ METHODS = {
 
 `frontier` is the default, and `told` knows the pass rates that 16 rollouts of each prompt measured. `highest`
 to `quarter` were tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not
-moderated; `text-and-entropy` and the higher learning rate with today's. The rows of 7c104e2's own `frontier`
-are called `unmoderated`, and those with moderated predictions and a learnt variance of the weights
-`learnt-variance`; no option brings these two back.
+moderated; `text-and-entropy` to `sharper` with today's. The rows of 7c104e2's own `frontier` are called
+`unmoderated`, and those with moderated predictions and a learnt variance of the weights `learnt-variance`; no
+option brings these two back.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),
@@ -242,7 +245,10 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
     own = {name: str(rates) if name == "known" else value for name, value in method.settings.items()}
     data = part_of(shared["data"], method.data, rates)
     exploration.START = method.start
-    settings = TrainSettings(**{**shared, **own, "data": data, "curriculum": method.curriculum, "seed": seed})
+    chosen = {**shared, **own, "data": data, "curriculum": method.curriculum, "seed": seed}
+    # evaluations stand at the same numbers of rollouts
+    chosen["eval_every"] = shared["eval_every"] * shared["prompts_per_step"] // chosen["prompts_per_step"]
+    settings = TrainSettings(**chosen)
     prepared = plan(settings)
     (held_out,) = prepared.held_out
     recorded = Recorded(held_out.reward, [row["prompt"] for row in held_out.prompts])
@@ -267,6 +273,7 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
         "precision": settings.precision or "bfloat16",
         "learning_rate": settings.learning_rate,
+        "prompts_per_step": settings.prompts_per_step,
         **summary(folder, prepared),
         "items": items,
     }
@@ -282,11 +289,12 @@ def summary(folder: RunFolder, prepared: Plan) -> dict[str, Any]:
     names = list(dict.fromkeys(kinds))
     kind_of = {row["key"]: row.get("kind", "learnable") for row in prepared.prompts}
     length_of = {row["key"]: len(prepared.tokenizer(row["prompt"])["input_ids"]) for row in prepared.prompts}
-    parts = -(-(len(lines) - 1) // EVERY)
+    every = prepared.settings.eval_every
+    parts = -(-(len(lines) - 1) // every)
     groups: dict[str, list[list[int]]] = defaultdict(lambda: [[0, 0, 0] for _ in range(parts)])
     prompt_tokens = tokens = 0
     for group in folder.groups():
-        part = groups[kind_of[group["key"]]][(group["step"] - 1) // EVERY]
+        part = groups[kind_of[group["key"]]][(group["step"] - 1) // every]
         part[0] += 1
         part[1] += group["variance"] > 0
         part[2] += group["mean"] == 1

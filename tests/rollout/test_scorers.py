@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 from benchmarks.common import run
-from tests.rollout.filler_setup import GOOD, HARD, by_text, make, settled
+from tests.rollout.filler_setup import GOOD, HARD, InOrder, by_text, make, settled
 
-from curro import RewardError
+from curro import Curriculum, RewardError
 from curro.core.errors import FillError
 from curro.rollout.engines.engine import Rollout
 
@@ -48,10 +48,10 @@ def test_rewards_by_name_are_summed_and_a_gate_may_use_one():
             "length": [None] * len(completions),
         }
 
-    filler, _, curriculum = make(
-        lambda i, n: (1.0, ["110x", HARD][i % 2]), score=score, weights={"accuracy": 1.0, "format": 0.5}
-    )
-    curriculum.admission.reward = "accuracy"
+    filler, _, _ = make(
+        lambda i, n: (1.0, ["110x", HARD][i % 2]), score=score, weights={"accuracy": 1.0, "format": 0.5},
+        curriculum=Curriculum(InOrder(), 20, admission="band:0,1", signal="accuracy"),
+    )  # fmt: skip
     batch = run(filler.fill(2, step=0))
     assert batch.prompts.tolist() == [0, 2]
     np.testing.assert_array_equal(batch.rewards[0], [np.nan, 1.5, 0.5, np.nan])
@@ -59,9 +59,10 @@ def test_rewards_by_name_are_summed_and_a_gate_may_use_one():
     assert np.isnan(batch.named["length"]).all()
 
 
-def test_a_gate_that_lacks_its_reward_is_one_clear_error():
-    filler, _, curriculum = make(lambda i, n: (1.0, GOOD))
-    curriculum.admission.reward = "accuracy"
+def test_a_signal_that_the_scorer_does_not_give_is_one_clear_error():
+    filler, _, curriculum = make(
+        lambda i, n: (1.0, GOOD), curriculum=Curriculum("uniform", 9, signal="accuracy")
+    )
     with pytest.raises(RewardError, match="no reward named 'accuracy'"):
         run(filler.fill(2, step=0))
     settled(filler, curriculum)

@@ -312,22 +312,16 @@ class Predictor(Chooser):
 
 
 class Gate(Part):
-    """Base of all gates: override `__call__`. A gate decides, and remembers nothing.
-
-    Attributes:
-        reward: optional; the part of the reward it decides by, which hosts read to know which numbers to
-            report.
-    """
+    """Base of all gates: override `__call__`. A gate decides, and remembers nothing."""
 
     def bind(self, table: PromptTable) -> None:
         """Keep the prompt table; add columns. The port calls it once, before anything else."""
         self.table = table
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        """Which groups are trained on, bool (P,).
+        """Which groups are trained on, bool (P,), by the signal's rewards.
 
-        The port rejects groups without a scored rollout. A gate that decides by a part of the reward has to
-        reject those in which no rollout has that part.
+        The port rejects groups without a scored rollout.
         """
         raise NotImplementedError
 

@@ -358,13 +358,13 @@ class Curriculum:
                 groups that are smaller than the largest. A group of NaN alone is dropped: its advantages are
                 0 and it is not admitted.
             named: what the rewards were made of (accuracy, format, ...), (P, G) each, NaN where a
-                rollout has no such part; the signal, and a gate, may be among them. A group in which no
+                rollout has no such part; the signal may be among them. A group in which no
                 rollout has the signal is dropped too.
 
         Raises:
             TicketError: an unknown, settled or repeated ticket.
             RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
-                where that is below 1); a named reward that the signal or the gate needs is missing.
+                where that is below 1); a part of the signal is missing.
         """
         feedback = Feedback.read(tickets, rewards, named)
         rows = self.ledger.find(feedback.tickets)

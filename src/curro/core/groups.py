@@ -78,19 +78,7 @@ class Groups:
         """float64 (P, G), rewards less the mean of their group; 0 where a rollout was not scored."""
         return np.where(self.scored, self.rewards - self.mean[:, None], 0.0)
 
-    def part(self, name: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and number of scored rollouts, (P,) each, of a named reward; None: of the reward.
-
-        Raises:
-            RewardError: the groups carry no reward of that name.
-        """
-        if name is None:
-            return self.mean, self.variance, self.count
-        part_PG = self.named_part(name)
-        scored_PG = ~np.isnan(part_PG)
-        return *moments(part_PG, scored_PG), scored_PG.sum(axis=1)
-
-    def named_part(self, name: str) -> np.ndarray:
+    def part(self, name: str) -> np.ndarray:
         """The named reward of every rollout, float64 (P, G), NaN where a rollout has none.
 
         Raises:
@@ -110,7 +98,7 @@ class Groups:
         Raises:
             RewardError: the groups carry no part of a name.
         """
-        signal_PG = sum_of_parts([self.named_part(name) for name in names])
+        signal_PG = sum_of_parts([self.part(name) for name in names])
         scored_PG = self.scored & ~np.isnan(signal_PG)
         rewards_PG = np.where(scored_PG, signal_PG, 0.0)
         signal_groups = Groups(

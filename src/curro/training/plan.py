@@ -150,9 +150,8 @@ def plan(settings: TrainSettings) -> Plan:
     curriculum.default_signal(list(reward.weights))
     gate = curriculum.admission
     if isinstance(gate, DifficultyBand) and not curriculum.has_allocation:
-        scored = [gate.reward] if gate.reward else curriculum.signal_parts or reward.weights
         sentence = gate.why_empty(settings.rollouts_per_prompt or 1)
-        if sentence and all(name in VERIFIERS for name in scored):
+        if sentence and all(name in VERIFIERS for name in curriculum.signal_parts or reward.weights):
             raise ConfigError(sentence)
     held_out = [_held_out(settings, source, reward, environment) for source in settings.eval_sources]
     fill = FillSettings(settings.fill_limit, settings.when_short)

@@ -233,9 +233,14 @@ def test_an_accuracy_decides_where_the_reward_is_a_sum(tmp_path):
         return [i % 4 / 4 for i in range(len(row))]
 
     diary = Recorded()
-    gate = {"name": "band", "low": 0.4, "high": 0.6, "reward": "accuracy"}
+    gate = {"name": "band", "low": 0.4, "high": 0.6}
     trainer(
-        tmp_path, reward_funcs=[accuracy, style], curriculum="uniform", admission=gate, on_groups=diary
+        tmp_path,
+        reward_funcs=[accuracy, style],
+        curriculum="uniform",
+        admission=gate,
+        signal="accuracy",
+        on_groups=diary,
     ).train()
     for record in diary.records:
         np.testing.assert_array_equal(record.verdict.admitted, record.draw.prompts % 2 == 1)

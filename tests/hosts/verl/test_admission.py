@@ -15,9 +15,9 @@ from curro.core.errors import FillError
 
 GATES = {
     "band": ["+curro.admission.name=band", "+curro.admission.low=0.2", "+curro.admission.high=0.8"],
-    "band of a named reward": [
+    "band of the signal": [
         "+curro.admission.name=band", "+curro.admission.low=0", "+curro.admission.high=1",
-        "+curro.admission.reward=acc",
+        "+curro.signal=acc",
     ],
     "variance": ["+curro.admission.name=variance", "+curro.admission.low=0.1"],
     "signal": ["+curro.admission=signal"],
@@ -150,15 +150,15 @@ def test_groups_that_fail_altogether_are_replaced_where_batches_are_filled(tmp_p
     assert sum(entry.get("training/rollout_failure/evicted_samples", 0) for entry in done.history) > 0
 
 
-def test_a_gate_by_a_reward_that_is_not_there_is_an_error(tmp_path):
+def test_a_signal_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(curro.RewardError, match=r"decides by 'accuracy', and .* it has: acc, form"):
-        run(tmp_path / "out", *GATES["band"], "+curro.admission.reward=accuracy")
+        run(tmp_path / "out", *GATES["band"], "+curro.signal=accuracy")
 
 
 def test_a_number_that_a_model_wrote_does_not_end_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(Engine, "extra", {"answer": 1e20, "digits": 10**400, "acc": 1e20})
-    with pytest.raises(FillError):  # none of these is a pass, and nothing is admitted
-        run(tmp_path / "one", *GATES["band of a named reward"])
+    with pytest.raises(curro.RewardError):  # none of these is a number, so that no group has the signal
+        run(tmp_path / "one", *GATES["band of the signal"])
     done = run(tmp_path / "two", steps=2)
     assert done.metrics["observed"] == 2 * BATCH
 

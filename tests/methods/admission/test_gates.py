@@ -61,33 +61,18 @@ def test_a_band_is_on_the_reward_range():
     assert admitted("variance:0.2", rewards, (-1, 1)) == [True, False, False]
 
 
-def test_an_accuracy_decides_where_the_reward_is_a_sum():
-    accuracy = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
-    style = [[0, 0.5, 0.5, 0.5], [0.5, 0.5, 0, 0], [0.5, 0, 0, 0]]
-    rewards = np.add(accuracy, style)
-    named = {"accuracy": accuracy, "style": style}
-    assert admitted("band:0.3,0.7,neither,accuracy", rewards, named=named) == [False, True, False]
-    assert admitted("signal:0,accuracy", rewards, named=named) == [True, True, False]
-    # variances of the accuracy 3/16, 1/4, 0
-    assert admitted({"name": "variance", "low": 0.2, "reward": "accuracy"}, rewards, named=named) == [
-        False,
-        True,
-        False,
-    ]
-
-
 def test_what_was_not_scored_does_not_count():
     nan = float("nan")
     rewards = [[1, 0, np.nan, np.nan], [np.nan] * 4]
     assert admitted("band:0.4,0.6", rewards) == [True, False]
-    curriculum = Curriculum("uniform", 2, admission="band:0.4,0.6,neither,accuracy")
+    curriculum = Curriculum("uniform", 2, admission="band:0.4,0.6", signal="accuracy")
     tickets = curriculum.select(2, step=0).tickets
     named = {"accuracy": [[1, 0, nan, nan], [nan, nan, nan, nan]]}
     assert curriculum.observe(tickets, rewards, named=named).admitted.tolist() == [True, False]
 
 
 def test_a_missing_named_reward_settles_nothing():
-    curriculum = Curriculum("uniform", 2, admission="band:0,1,neither,accuracy", advantage="group")
+    curriculum = Curriculum("uniform", 2, admission="band:0,1", signal="accuracy", advantage="group")
     tickets = curriculum.select(1, step=0).tickets
     with pytest.raises(RewardError, match="no reward named 'accuracy'; they carry: format"):
         curriculum.observe(tickets, [[1, 0]], named={"format": [[1, 0]]})

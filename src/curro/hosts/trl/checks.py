@@ -257,7 +257,7 @@ def media(dataset: Dataset) -> str:
 
 
 def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
-    """Refuse a signal or a gate that the reward functions of these names cannot serve.
+    """Refuse a signal that the reward functions of these names do not have.
 
     A band is refused if no group of 0/1 rewards can lie between its thresholds.
 
@@ -265,18 +265,16 @@ def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]
         a warning of such a band where the rewards may be graded; empty if there is none.
     """
     gate, group = curriculum.admission, cast(int, args.num_generations)
-    gate_part = getattr(gate, "reward", None)
-    wanted = [*(("signal", name) for name in curriculum.signal_parts), ("admission", gate_part)]
-    for setting, name in wanted:
-        if name is not None and name not in names:
+    for name in curriculum.signal_parts:
+        if name not in names:
             raise ConfigError(
-                f"{setting} {name!r}: no reward function has this name{did_you_mean(name, names)}; "
+                f"signal {name!r}: no reward function has this name{did_you_mean(name, names)}; "
                 f"there are: {', '.join(names)}"
             )
     if not isinstance(gate, DifficultyBand) or curriculum.has_allocation:
         return ""
     sentence = gate.why_empty(group)
-    if sentence and all(name in VERIFIERS for name in ([gate_part] if gate_part else names)):
+    if sentence and all(name in VERIFIERS for name in curriculum.signal_parts or names):
         raise ConfigError(sentence)
     return sentence
 

@@ -180,7 +180,7 @@ class ReportingBuffer(Host):
     Attributes:
         owner, fill: set before training.
         group_size: G.
-        named: the numbers of verl's `reward_extra_info` that the gate and the signal read, up to `largest`.
+        named: the numbers of verl's `reward_extra_info` that the signal reads, up to `largest`.
         longest: the length in tokens at which a response is cut.
         decode: makes the text of a response's tokens; None where no rollouts are kept.
         has_advantage: whether the curriculum credits what is trained on.

@@ -72,7 +72,7 @@ def compute_score(
         extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut.
         reward: as `curro.reward.resolve_reward` takes it; from
             `reward.custom_reward_function.reward_kwargs.reward`. The parts of a weighted sum are returned by
-            name beside `score`, so that a gate or the signal can read them; of a single reward `acc` is its
+            name beside `score`, so that the signal can read them; of a single reward `acc` is its
             score, as verl names it where a function returns a number.
         by_source: the reward of each `data_source` that has another one, so that a shaped reward trains and
             accuracy alone validates.

@@ -129,11 +129,8 @@ class VerlSettings:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The numbers of `reward_extra_info` that the gate (its option `reward`) and the signal read."""
-        part = getattr(self.admission, "reward", None)
-        return tuple(
-            dict.fromkeys([*([] if part is None else [part]), *read_signal(self.curriculum.get("signal"))])
-        )
+        """The numbers of `reward_extra_info` that the signal reads."""
+        return read_signal(self.curriculum.get("signal"))
 
 
 def reward_parts(config: Any) -> list[str]:

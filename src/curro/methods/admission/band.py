@@ -25,26 +25,20 @@ class DifficultyBand(Gate):
     Args:
         low, high: thresholds on the pass rate, 0 <= low < high <= 1 (low = high with both ends closed).
         closed: which ends belong to the band: "neither", "low", "high" or "both".
-        reward: the named reward whose mean is the pass rate, from 0 (wrong) to 1 (right), where the
-            training reward is a sum of several; by default the training reward, on the curriculum's
-            reward range.
 
     Raises:
         ConfigError: thresholds that are not such numbers, or that nothing lies between.
-        RewardError: when called, groups that carry no reward of that name.
     """
 
-    def __init__(self, low: float, high: float, closed: str = "neither", reward: str | None = None) -> None:
+    def __init__(self, low: float, high: float, closed: str = "neither") -> None:
         if closed not in ENDS:
             raise ConfigError(f"closed is one of {', '.join(ENDS)}, not {closed!r}")
         if not 0 <= low <= high <= 1 or (low == high and closed != "both"):
             raise ConfigError(f"a band needs 0 <= low < high <= 1, not {low} and {high}")
-        self.low, self.high, self.closed, self.reward = low, high, closed, reward
+        self.low, self.high, self.closed = low, high, closed
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        mean_P, _, count_P = groups.part(self.reward)
-        rate_P = mean_P if self.reward is not None else self.table.success_rate(mean_P)
-        return (count_P > 0) & between(rate_P, self.low, self.high, self.closed)
+        return between(self.table.success_rate(groups.mean), self.low, self.high, self.closed)
 
     def why_empty(self, group: int) -> str:
         """Say that no group of 0/1 rewards of this size lies in the band; "" where some does."""

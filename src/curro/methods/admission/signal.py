@@ -7,7 +7,6 @@ import numpy as np
 from curro.core.bases import Gate
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
-from curro.core.prompts import flat_variance
 
 
 class Signal(Gate):
@@ -18,20 +17,15 @@ class Signal(Gate):
     Args:
         tolerance: 0/1 groups with p <= tolerance or p >= 1 - tolerance count as equal, and other groups
             of no more variance (`PromptTable.is_flat`).
-        reward: as of `DifficultyBand`.
 
     Raises:
         ConfigError: a tolerance outside [0, 0.5).
-        RewardError: when called, groups that carry no reward of that name.
     """
 
-    def __init__(self, tolerance: float = 0.0, reward: str | None = None) -> None:
+    def __init__(self, tolerance: float = 0.0) -> None:
         if not 0 <= tolerance < 0.5:
             raise ConfigError(f"tolerance is in [0, 0.5), not {tolerance}")
-        self.tolerance, self.reward = tolerance, reward
+        self.tolerance = tolerance
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        _, variance_P, count_P = groups.part(self.reward)
-        if self.reward is None:
-            return (count_P > 0) & ~self.table.is_flat(variance_P, self.tolerance)
-        return (count_P > 0) & (variance_P > flat_variance(self.tolerance))
+        return ~self.table.is_flat(groups.variance, self.tolerance)

@@ -22,21 +22,16 @@ class VarianceBand(Gate):
     Args:
         low: admitted from this variance on.
         high: up to this variance; by default without end.
-        reward: as of `DifficultyBand`.
 
     Raises:
         ConfigError: not 0 <= low <= high.
-        RewardError: when called, groups that carry no reward of that name.
     """
 
-    def __init__(self, low: float, high: float | None = None, reward: str | None = None) -> None:
+    def __init__(self, low: float, high: float | None = None) -> None:
         if not 0 <= low <= (np.inf if high is None else high):
             raise ConfigError(f"a variance band needs 0 <= low <= high, not {low} and {high}")
-        self.low, self.high, self.reward = low, np.inf if high is None else high, reward
+        self.low, self.high = low, np.inf if high is None else high
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        _, variance_P, count_P = groups.part(self.reward)
-        if self.reward is None:
-            low, high = self.table.reward_range
-            variance_P = variance_P / (high - low) ** 2
-        return (count_P > 0) & between(variance_P, self.low, self.high, "both")
+        low, high = self.table.reward_range
+        return between(groups.variance / (high - low) ** 2, self.low, self.high, "both")
