@@ -103,6 +103,19 @@ FORMS = [
     "```python\nx = f(a=1)\nprint(x)\n```",
     'Thought: hm\nAction: f\nAction Input: {"a": 1}',
     f"<tools>{ONE}</tools>",
+    'Thought: hm\nAction: f\nAction Input: {\n  "a": 1\n}',
+    '✿FUNCTION✿: f\n✿ARGS✿: {"a": 1}\n✿RESULT✿',
+    '[TOOL_CALLS]f[CALL_ID]abc[ARGS]{"a": 1}',
+    'f\n{"a": 1}',
+    f"<TOOLCALL>[{ONE}]</TOOLCALL>",
+    f'<seed:tool_call id="1">{ONE}</seed:tool_call>',
+    f"<|action_start|><|plugin|>{ONE}<|action_end|>",
+    "<|python_start|>[f(a=1)]<|python_end|>",
+    f"functools[{ONE}]",
+    '<｜DSML｜invoke name="f"><｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter></｜DSML｜invoke>',
+    "```tool_code\nprint(default_api.f(a=1))\n```",
+    '{"tool_name": "f", "tool_arguments": {"a": 1}}',
+    'f({"a": 1})',
 ]
 
 
@@ -152,6 +165,7 @@ INTEGER = {"type": "integer"}
         ({"anyOf": [INTEGER, {"type": "null"}]}, 1.0),
         ({"enum": [5, 6]}, 1.0),
         ({}, 1.0),
+        (True, 1.0),
         ({"type": "INTEGER"}, 1.0),
         ({"type": "number"}, 1.0),
         ({"type": "int, optional"}, 1.0),
@@ -221,8 +235,8 @@ def test_several_calls_in_any_order_each_used_once():
 
 
 def test_nothing_to_call():
-    prose = ["I cannot do that.", "[]", 'Write {"a": 1} to the file.']
-    calls = ["f()", "", *FORMS, "<tool_call>{", "<tool_call>f(a=</tool_call>"]
+    prose = ["I cannot do that.", "[]", 'Write {"a": 1} to the file.', "Do not call it:\nf(a=1)"]
+    calls = ["f()", "", "<think>hm", *FORMS, "<tool_call>{", "<tool_call>f(a=</tool_call>", "f(a=b)."]
     assert [score(text, []) for text in prose + calls] == [1.0] * len(prose) + [0.0] * len(calls)
     assert score("f()", None) is None
     with pytest.warns(RuntimeWarning, match="'' says that there is none"):

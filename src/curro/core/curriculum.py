@@ -634,7 +634,7 @@ def _whole_number(name: str, value: Any, least: int = 1 - 2**62) -> int:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if not least <= number < 2**62:
+    if isinstance(value, bool) or not least <= number < 2**62:
         rule = "a whole number" if least < 0 else f"a whole number from {least}"
         raise ConfigError(f"{name} is {rule}, not {value!r:.50}")
     return number

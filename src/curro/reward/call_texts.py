@@ -5,7 +5,7 @@
 |---|---|
 | `[f(a=1), g()]`, `f(a=1)`, in a fence or not | BFCL's prompts, Gemma, Llama 4 |
 | `{"name": "f", "arguments": {"a": 1}}`, a list of these, one a line, in a fence or not | Llama, xLAM, ToolACE |
-| JSON in `<tool_call>`, `<function_call>`, `<|tool_call|>`, after `<|python_tag|>` or `[TOOL_CALLS]` | Qwen, Hermes, Phi, Granite, Mistral |
+| either in a tag whose name has tool, function, action or plugin in it, after `<|python_tag|>` or `[TOOL_CALLS]` | Qwen, Hermes, Phi, Granite, Mistral |
 | `{"tool_calls": [{"function": {"name": "f", "arguments": "{...}"}}]}` | OpenAI |
 | `<function=f><parameter=a>1</parameter></function>`, `<function=f>{"a": 1}</function>` | Qwen3-Coder, Llama 3.1 |
 | `to=functions.f ...<|message|>{"a": 1}` in gpt-oss's commentary channel | gpt-oss |
@@ -56,21 +56,24 @@ class Broken(ValueError):
 
 
 _OPENING = (
-    r"<tools>|<tool_calls?>|<function_calls?>|<functioncall>|<\|tool_calls?(?:_begin|_start)?\|>|<\|python_tag\|>"
-    r"|\[TOOL_CALLS?\]|<｜tool▁calls?▁begin｜>|<\|START_ACTION\|>|<function=|<invoke\s"
+    r"<\|?(?!\w*(?:end|suffix|result|response|output|name))\w*(?:tool|func|action|plugin|python_)\w*(?:\s[^<>]*)?\|?>"
+    r"|\[TOOL_CALLS?\]|functools(?=\[)"
 )
-_MARK = re.compile(rf"{_OPENING}|to=functions\.|```tool_(?:call|code)", re.IGNORECASE)
+_MARK = re.compile(
+    rf"{_OPENING}|<｜tool▁calls?▁begin｜>|<function=|<invoke\s|to=functions\.|```tool_(?:call|code)|✿FUNCTION✿",
+    re.IGNORECASE,
+)
 _TAGGED = re.compile(
-    r"<(tools|tool_calls?|function_calls?|functioncall)>(.*?)(?:</\1>|(?=<\1>)|\Z)"
-    r"|(?:<\|tool_calls?(?:_begin|_start)?\|>|<\|python_tag\|>|\[TOOL_CALLS?\]|<\|START_ACTION\|>)(.*?)"
-    r"(?=<\|/?(?!\|)[a-z_]+\|>|</?(?:tool_calls?|function)|\[/?TOOL_CALLS?\]|<\|END_ACTION\|>|\Z)",
+    rf"(?:{_OPENING})(.*?)(?=<\|?/?\w*(?:tool|func|action|plugin)|<\|/?(?!\|)[a-z_]+\|>|\[/?TOOL_CALLS?\]|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
+_NAMESPACE = re.compile(r"(</?)(?:\w+:|｜\w+｜)(?=\w)")
+_UNREAD = re.compile(r"[A-Za-z_][\w.]*\(.*\)[.;]?", re.DOTALL)
 _FENCE = re.compile(r"```[ \t]*([A-Za-z_]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _XML = re.compile(
     r"<(?:function=|invoke name=\"?)\s*\"?([\w.-]+)\"?\s*>(.*?)(?:</(?:function|invoke)>|\Z)", re.DOTALL
 )
-_XML_VALUE = re.compile(r"<parameter(?:=|\s+name=)\"?([\w.-]+)\"?\s*>\n?(.*?)\n?</parameter>", re.DOTALL)
+_XML_VALUE = re.compile(r"<parameter(?:=|\s+name=)\"?([\w.-]+)\"?[^<>]*>\n?(.*?)\n?</parameter>", re.DOTALL)
 _CHANNEL = re.compile(
     r"to=functions\.([\w.-]+)[^{]*?<\|message\|>(.*?)(?:<\|(?:call|end|start)\|>|\Z)", re.DOTALL
 )
@@ -82,9 +85,14 @@ _NAME_BEFORE_SIGN = re.compile(
     r"\s*(\{.*?\})\s*<[｜|]tool[▁_]call[▁_]end[｜|]>",
     re.DOTALL,
 )
-_REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\nAction Input:[ \t]*(\{.*)$", re.MULTILINE)
+_REACT = re.compile(
+    r"^(?:Action|✿FUNCTION✿):[ \t]*([\w.-]+)[ \t]*\n(?:Action Input|✿ARGS✿):\s*(\{.*?\})[ \t]*(?=\n\w+:|\n✿|\s*\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 _GLM_VALUE = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
-_MISTRAL = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\])?\s*(\{.*)\Z", re.DOTALL)
+_NAME_BEFORE_JSON = re.compile(
+    r"(?:>>>)?([A-Za-z][\w.-]*)\s*(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(\{.*)\Z", re.DOTALL
+)
 
 
 def parse_calls(text: str) -> list[Call] | None:
@@ -105,14 +113,14 @@ def read_calls(text: str) -> list[Call] | None:
         Broken: tags or a call's JSON in which no call can be read.
     """
     text = text if "to=functions." in text else outside_thoughts(text)
-    text = without_end_tokens(in_answer_tags(text) or text).strip()
+    text = _NAMESPACE.sub(r"\1", without_end_tokens(in_answer_tags(text) or text)).strip()
     if len(text) > LONGEST:
         raise Broken("too long")
     for read in (_marked, _fenced, _bare, _in_lines):
         calls = read(text)
         if calls is not None:
             return calls
-    if _MARK.search(text):
+    if _MARK.search(text) or _UNREAD.fullmatch(text):
         raise Broken(text[:80])
     return None
 
@@ -127,21 +135,23 @@ def _marked(text: str) -> list[Call] | None:
     if functions:
         return [Call(name, (), _xml_arguments(content)) for name, content in functions]
     calls: list[Call] = []
-    found = [tagged[2] or tagged[3] or "" for tagged in _TAGGED.finditer(text)]
-    for content in found:
-        content = content.strip().strip(";")
+    found = [tagged[1].strip().strip(";").lstrip(">") for tagged in _TAGGED.finditer(text)]
+    for content in filter(None, found):
         if "<arg_key>" in content or re.fullmatch(r"[\w.-]+", content):
             values = {key.strip(): Untyped(value) for key, value in _GLM_VALUE.findall(content)}
             calls.append(Call(content.partition("<arg_key>")[0].strip(), (), values))
             continue
-        bare = _fenced(content) or _bare(content)
-        mistral = _MISTRAL.match(content) if bare is None else None
-        if mistral:
-            bare = [Call(mistral[1], (), _arguments(_json(mistral[2])))]
+        bare = _named(content) or _fenced(content) or _bare(content)
         if bare is None:
             raise Broken(content[:80])
         calls += bare
-    return calls if found else None
+    return calls if any(found) else None
+
+
+def _named(text: str) -> list[Call] | None:
+    """The call of a text that is a function's name and the JSON of its arguments."""
+    named = _NAME_BEFORE_JSON.match(text)
+    return [Call(named[1], (), _arguments(_json(named[2])))] if named else None
 
 
 def _xml_arguments(content: str) -> dict[str, Any]:
@@ -166,11 +176,11 @@ def _fenced(text: str) -> list[Call] | None:
 
 def _bare(text: str) -> list[Call] | None:
     """The calls of a text that holds nothing else, or begins with JSON."""
-    text = text.strip().strip("`*;").strip()
+    text = text.strip().strip("`*;.").strip()
     if not text:
         return None
     if not text.startswith(("{", "[{")):
-        return _from_python(text)
+        return _named(text) if "\n{" in text else _from_python(text)
     try:
         return _from_json(_json(text))
     except Broken:
@@ -180,16 +190,21 @@ def _bare(text: str) -> list[Call] | None:
 
 
 _LINE_END = re.compile(r"\n|(?<=\})\s*;\s*(?=\{)")
+_REFUSED = re.compile(
+    r"^.*(?:\b(?:not|never|cannot|avoid|instead of|without)\b|n't\b)[^.\n]*:[ \t]*\n.*$", re.MULTILINE
+)
 _BEFORE_CALL = re.compile(r"\A\s*(?:[-*]|\d+\.)\s+|\A[^\[({]*:\s+(?=[\[{])")
 
 
 def _in_lines(text: str) -> list[Call] | None:
     """The calls that stand alone on lines of prose, perhaps behind the mark of a list's item or a colon.
 
+    A line behind "do not call:" is no call.
+
     Raises:
         Broken: a line of JSON that describes none.
     """
-    lines = _LINE_END.split(text)
+    lines = _LINE_END.split(_REFUSED.sub("", text))
     return [call for line in lines for call in _bare(_BEFORE_CALL.sub("", line)) or ()] or None
 
 
@@ -201,8 +216,10 @@ def _json(text: str) -> Any:
         raise Broken(str(error)) from None
 
 
-NAMES = ("name", "function", "tool_name", "function_name", "tool", "action", "api_name")
-ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "kwargs", "params", "parameter")
+_NAME = re.compile(r"(?:(?:tool|function|api|action)_?)?name|function|tool|action|api")
+_ARGUMENTS = re.compile(
+    r"(?:(?:tool|function|api|action)_?)?(?:arguments?|args|param(?:eter)?s?|kwargs|input)"
+)
 
 
 def _from_json(value: Any) -> list[Call]:
@@ -220,9 +237,10 @@ def _from_json(value: Any) -> list[Call]:
     for wrapper in ("function", "function_call", "tool_call", "tool_use"):
         if isinstance(value.get(wrapper), Mapping):
             return _from_json(value[wrapper])
-    name = next((value[key] for key in NAMES if isinstance(value.get(key), str)), None)
-    if name is not None:
-        return [Call(name, (), _arguments(next((value[key] for key in ARGUMENTS if key in value), {})))]
+    names = [item for key, item in value.items() if isinstance(item, str) and _NAME.fullmatch(key)]
+    if names:
+        arguments = [item for key, item in value.items() if _ARGUMENTS.fullmatch(key)]
+        return [Call(names[0], (), _arguments(arguments[0] if arguments else {}))]
     if len(value) == 1 and isinstance(next(iter(value.values())), Mapping):  # {"f": {"a": 1}}
         ((name, arguments),) = value.items()
         return [Call(str(name), (), dict(arguments))]
@@ -279,6 +297,8 @@ def _call(node: ast.expr) -> Call:
         if keyword.arg is None or keyword.arg in named:
             raise ValueError("unpacking, or one name twice")
         named[keyword.arg] = ast.literal_eval(keyword.value)
+    if len(node.args) == 1 and isinstance(node.args[0], ast.Dict) and not named:  # JavaScript's
+        return Call(_name(node.func), (), _arguments(ast.literal_eval(node.args[0])))
     return Call(_name(node.func), tuple(ast.literal_eval(value) for value in node.args), named)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
-from curro.reward.answers import is_placeholder, unanswered
+from curro.reward.answers import begins_in_thought, is_placeholder, outside_thoughts, unanswered
 from curro.reward.call_texts import Broken, Call, Untyped, read_calls
 from curro.reward.literals import read, value_of
 from curro.reward.reward import Unscored, Verdict, key
@@ -60,12 +60,13 @@ def _score(completion: str, row: Row) -> Verdict:
         expected, parameters = _read(row)
     except RewardError as error:
         return Unscored(str(error), is_row=True)
+    text = "<think>" + completion if begins_in_thought(row) else completion
     try:
-        calls = read_calls(completion)
+        calls = read_calls(text)
     except Broken:
         return 0.0
     if not expected:
-        return float(not calls and completion.strip() != "")
+        return float(not calls and outside_thoughts(text).strip() != "")
     if calls is None or len(calls) != len(expected):
         return 0.0
     return float(all_match(calls, expected, parameters))
@@ -87,23 +88,29 @@ def all_match(
     return not unmatched
 
 
+_PACKED = re.compile(r"\A(?:functions|default_api)\.|\.call\Z")
+"""What prompts for Llama and Gemma have around the name of a function."""
+
+
 def _fits(
     call: Call, name: str, allowed: Mapping[str, Sequence[Any]], declared: Mapping[str, Any] | None
 ) -> bool:
+    # null stands for what is left out
+    values = {n: value for n, value in call.named.items() if value is not None or None in allowed.get(n, ())}
     if (
-        name not in (call.name, call.name.removeprefix("functions."))
+        name not in (call.name, _PACKED.sub("", call.name))
         or call.positional
-        or not set(call.named) <= set(allowed)
+        or not set(values) <= set(allowed)
     ):
         return False
-    missing = set(allowed) - set(call.named)
+    missing = set(allowed) - set(values)
     if declared is not None:
-        required = declared.get("required", ())
-        if not set(call.named) <= set(declared["properties"]) or missing & set(required):
+        required = declared.get("required") or ()
+        if not set(values) <= set(declared["properties"]) or missing & set(required):
             return False
     return all("" in allowed[parameter] for parameter in missing) and all(
         _is_allowed(value, allowed[parameter], declared and declared["properties"][parameter])
-        for parameter, value in call.named.items()
+        for parameter, value in values.items()
     )
 
 
@@ -120,6 +127,7 @@ def _is_allowed(value: Any, allowed: Sequence[Any], schema: Mapping[str, Any] | 
 
 def _type_names(schema: Mapping[str, Any]) -> Iterator[str]:
     """The types that a schema declares, each as `_KINDS` names it or "tuple"; none if it declares none."""
+    schema = schema if isinstance(schema, Mapping) else {}  # true and false are schemas
     for variant in (*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ()), *(schema.get("allOf") or ())):
         yield from _type_names(variant)
     declared = schema.get("type")
@@ -190,6 +198,7 @@ def _dict_fits(value: Mapping[str, Any], allowed: Any) -> bool:
     """Whether each value is allowed under its key, and each key that is missing is optional."""
     if not isinstance(allowed, dict) or not set(value) <= set(allowed):
         return False
+    allowed = {name: item if isinstance(item, list) else [item] for name, item in allowed.items()}
     return all("" in allowed[name] for name in set(allowed) - set(value)) and all(
         _plain(item) in [_plain(choice) for choice in allowed[name]] for name, item in value.items()
     )
@@ -219,6 +228,7 @@ def _read(row: Row) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 def _expected(answer: Any) -> list[dict[str, Any]]:
     """The expected calls as `{NAME: {PARAMETER: [ALLOWED, ...]}}`."""
     items = read(answer)
+    items = [items] if _has_allowed_values(items) else items
     if isinstance(items, list) and all(_has_allowed_values(item) for item in items):
         return items
     if isinstance(items, list) and items and all(isinstance(item, str) for item in items):

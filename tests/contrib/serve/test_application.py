@@ -86,6 +86,8 @@ def test_a_checkpoint_that_cannot_be_loaded_is_the_callers_mistake_and_changes_n
         ("select", {"n": 21}, 409, "21 prompts"),
         ("select", {"n": "many"}, 400, "n is a whole number"),
         ("select", {"n": 10**400}, 400, "a call gives at most"),
+        ("select", {"n": True}, 400, "n is a whole number"),
+        ("drop", {"tickets": [0] * 2_000_000}, 400, "a call settles at most"),
         ("select", {"n": 2, "stop": 1}, 400, "'stop'"),
         ("select", {}, 400, "'n'"),
         ("drop", {"tickets": [5]}, 409, "never given out"),

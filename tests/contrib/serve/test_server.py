@@ -177,16 +177,18 @@ def test_a_file_may_name_data_and_a_run_folder(tmp_path):
     assert settings.run_folder == "runs/one"
 
 
-@pytest.mark.parametrize("kind", ["device", "link", "pipe", "readable", "empty"])
+@pytest.mark.parametrize("kind", ["device", "link", "pipe", "folder", "readable", "empty", "täken"])
 def test_a_token_that_others_may_know_is_refused(tmp_path, kind):
     token = tmp_path / "token"
     if kind == "pipe":
         os.mkfifo(token, 0o600)
     elif kind in ("device", "link"):
         token.symlink_to("/dev/zero" if kind == "device" else "/etc/hostname")
+    elif kind == "folder":
+        token.mkdir(0o700)
     else:
-        token.write_text("" if kind == "empty" else "known")
-        token.chmod(0o600 if kind == "empty" else 0o644)
+        token.write_text("" if kind == "empty" else kind)
+        token.chmod(0o644 if kind == "readable" else 0o600)
     with pytest.raises(ConfigError, match="remove it, and the next start makes a token"):
         token_of(tmp_path)
 

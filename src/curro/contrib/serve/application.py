@@ -42,7 +42,7 @@ MOST_REWARDS = 1 << 23
 """Rewards of a call, once all groups are as long as the longest."""
 
 MOST_PROMPTS = 1 << 20
-"""Prompts of a call: methods that draw a prompt again would give any number."""
+"""Prompts of a call: methods that draw a prompt again would give any number, and a body may hold millions."""
 
 REPLIES = 64
 """How many replies are kept, to be given again to whoever asks again with the same key."""
@@ -208,7 +208,7 @@ def _read_rewards(rewards: Any, named: Any) -> dict[str, Any]:
     for name, rows in rows_of.items():
         if not (isinstance(rows, list) and all(isinstance(row, list) for row in rows)):
             raise RewardError(f"{name:.50} are a list for each ticket, with a number for each rollout")
-        padded += len(rows) * max(map(len, rows), default=0)
+        padded += len(rows) * max(1, *map(len, rows)) if rows else 0
     if padded > MOST_REWARDS:
         raise RewardError(
             f"groups as long as the longest of them would have {padded} rewards, and a call takes "
@@ -245,6 +245,10 @@ def _plain(value: Any) -> Any:
 
 def _whole_numbers(name: str, value: Any) -> np.ndarray:
     numbers = value if isinstance(value, list) else [value]
+    if len(numbers) > MOST_PROMPTS:
+        raise ConfigError(
+            f"a call settles at most {MOST_PROMPTS} prompts, not {len(numbers)}: ask in several"
+        )
     if not all(type(number) is int and -(1 << 63) <= number < 1 << 63 for number in numbers):
         raise ConfigError(f"{name} are a list of whole numbers, not {value!r:.50}")
     return np.array(numbers, np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 import socket
@@ -79,14 +80,16 @@ def token_of(folder: Path) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise ConfigError(f"{path} is a link, or cannot be read ({error.strerror}): {remedy}") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
         if not is_own or stat.S_IMODE(status.st_mode) & 0o077:
             raise ConfigError(f"{path} is not a file of yours that you alone may read: {remedy}")
-        token = file.read(1000).decode(errors="replace").strip()
-    if not token:
-        raise ConfigError(f"{path} is empty: {remedy}")
+        token = os.read(descriptor, 1000).decode(errors="replace").strip()
+    finally:
+        os.close(descriptor)
+    if not re.fullmatch("[!-~]+", token):  # what a header can carry
+        raise ConfigError(f"{path} holds no token, which is one word of ASCII: {remedy}")
     return token
 
 
