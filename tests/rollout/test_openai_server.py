@@ -10,8 +10,9 @@ from tests.rollout.server_setup import FakeServer, transformers_serve
 
 from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
-from curro.rollout.engines.local import LocalEngine
+from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.openai_server import Answer, OpenAIEngine
+from curro.rollout.sampling import sample
 
 
 @pytest.fixture(scope="session")
@@ -46,24 +47,16 @@ async def four_groups(engine):
 
 
 def test_transformers_serve_answers(serve, saved_models):
-    """Greedily, so that the texts are those of the engine on the same model here."""
+    """Greedily, so that the texts are those of the same model here."""
     model, tokenizer = load("chains")
     options = {"tokenizer": tokenizer, "temperature": 0.0}
     groups, metrics = with_engine(four_groups, serve, str(saved_models[0]), **options)
 
-    async def here():
-        engine = LocalEngine(model, tokenizer, max_new_tokens=16, temperature=0.0)
-        try:
-            return [(await engine.generate(f"{i}afc=", 1))[0] for i in range(4)]
-        finally:
-            await engine.close()
-
-    for group, expected in zip(groups, asyncio.run(here()), strict=True):
-        assert [rollout.text for rollout in group] == [expected.text] * 4
-        assert [rollout.token_ids for rollout in group] == [expected.token_ids] * 4
-        assert {(rollout.error, rollout.finish, rollout.logprobs) for rollout in group} == {
-            (None, "stop", None)
-        }
+    here = sample(model, tokenizer, [f"{i}afc=" for i in range(4)], n=1, settings=SamplingSettings(16, 0.0))
+    for group, ((*ids,),) in zip(groups, here, strict=True):
+        text = tokenizer.decode(ids, skip_special_tokens=True)
+        assert [(r.text, r.token_ids) for r in group] == [(text, tuple(ids))] * 4
+        assert {(r.error, r.finish, r.logprobs) for r in group} == {(None, "stop", None)}
     assert metrics["engine/rollouts"] == 16
     assert metrics["engine/not_round_trip"] == metrics["engine/failed"] == 0
 
