@@ -70,9 +70,8 @@ class Process:
         self.curriculum, self.reward, self.breaks = curriculum, reward, breaks
         self.wire: deque[list[Any]] = deque() if wire is None else wire
         self.fill: Fill[Any] = Fill(settings, size=curriculum.table.size, weigh=len)
-        self.main_process = MainProcess(
-            SimpleNamespace(num_processes=processes, is_main_process=wire is None)  # type: ignore[arg-type]
-        )
+        self.accelerator = SimpleNamespace(num_processes=processes, is_main_process=wire is None)
+        self.main_process = MainProcess(self)
         self.rounds: list[dict[int, int]] = []
         self.records: list[GroupRecord] = []
         self.prompts: dict[int, int] = {}

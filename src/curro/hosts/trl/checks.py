@@ -254,7 +254,7 @@ def check_combinations(
         update_option: an option that changes optimizer steps, if there is one.
     """
     args, dataset, reader = given["args"], given["train_dataset"], given["processing_class"]
-    factory = given.get("environment_factory")
+    factory: Any = given.get("environment_factory")
     rows, group = args.generation_batch_size, args.num_generations
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
     first = curriculum.allocation.first

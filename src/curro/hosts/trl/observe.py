@@ -51,13 +51,11 @@ def read_feedback(
     return Feedback.of_groups([*map(int, tickets)], np.split(sums.numpy(), ends), parts)
 
 
-def scores_of(groups: Sequence[Feedback], prompts: int | None, curriculum: Curriculum) -> dict[str, float]:
+def scores_of(feedback: Feedback, prompts: int | None, curriculum: Curriculum) -> dict[str, float]:
     """Held-out scores `eval/...` of an evaluation's first `prompts` groups."""
-    parts = curriculum.signal_parts
-    rewards_PG = np.concatenate([group.rewards for group in groups])[:prompts]
-    parts_RPG = [np.concatenate([group.named[name] for group in groups]) for name in parts]
-    signal_PG = sum_of_parts(parts_RPG)[:prompts] if parts else None
-    return held_out_scores(rewards_PG, curriculum.table.reward_range, signal_PG)
+    parts_RPG = [feedback.named[name] for name in curriculum.signal_parts]
+    signal_PG = sum_of_parts(parts_RPG)[:prompts] if parts_RPG else None
+    return held_out_scores(feedback.rewards[:prompts], curriculum.table.reward_range, signal_PG)
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,6 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     num_generations: int
     max_completion_length: int
     rows: list[dict[str, Any]]
-    main_process: MainProcess
-    fill: Fill[KeptGroup]
     _tokenizer: Any
     _buffered_inputs: list[dict[str, torch.Tensor]] | None
     _logs: dict[str, Any]
@@ -219,15 +217,11 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if environment is not None:
             self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
         self.environment = environment
-        self.main_process = MainProcess(
-            self.accelerator,
-            model=lambda: self.model_wrapped,
-            is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
-        )
-        self.fill = Fill(fill, size=curriculum.table.size, weigh=len, unit="rollouts")
+        self.main_process = MainProcess(self)
+        self.fill: Fill[KeptGroup] = Fill(fill, size=curriculum.table.size, weigh=len, unit="rollouts")
         self._logged = None if log_all_metrics else LOGGED_METRICS
         self._fill_metrics: dict[str, float] = {}
-        self._held_out: list[Feedback] = []
+        self._held_out: list[torch.Tensor] = []
         self._auxiliary: list[AuxiliarySamples] = []
         self._missing_rewards = MissingRewards()
         self._listeners = [on_groups] if on_groups is not None else []
@@ -279,7 +273,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's, of the prompts that the curriculum chooses in place of `inputs`; evaluation keeps them."""
         if not self._is_training:
-            return self._generate_held_out(inputs)
+            self.rows = inputs
+            output = super()._generate_and_score_completions(inputs)
+            self._held_out.append(self._rewards)
+            return output
         curriculum, logged = self.curriculum, self._logged
         self._auxiliary, self.policy.seconds = [], 0.0
         before = curriculum.ledger.tickets
@@ -539,15 +536,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
                 tokens=int(waiting[0]["num_items_in_batch"]),
                 rollouts=self._batch_rows,
             )
-            share_out(
-                waiting,
-                self._auxiliary,
-                rank=self.accelerator.process_index,
-                processes=self.accelerator.num_processes,
-                divisor=divisor,
-                device=self.accelerator.device,
-                pad_token=self._tokenizer.pad_token_id,
-            )
+            pad_token = self._tokenizer.pad_token_id
+            share_out(waiting, self._auxiliary, self.accelerator, divisor=divisor, pad_token=pad_token)
             self._auxiliary = []
         if self.policy.seconds:
             self._metrics["train"]["judge/seconds"].append(self.policy.seconds)
@@ -650,23 +640,17 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         """TRL's; once training has begun, its rewards also reach the run folder, as pass@k."""
         begun, self._held_out = time.perf_counter(), []
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        groups, self._held_out = self._held_out, []
-        if groups and self._writer is not None and (self.is_in_train or self._writer.has_begun):
+        held_out, self._held_out = self._held_out, []
+        if held_out and self._writer is not None and (self.is_in_train or self._writer.has_begun):
+            rewards, size = torch.cat(held_out), cast(Any, self).num_generations_eval
+            sizes_P = np.full(len(rewards) // size, size)
             rows = self.eval_dataset if eval_dataset is None else eval_dataset
             rows = cast(Any, self.eval_dataset)[rows] if isinstance(rows, str) else rows
             # to give every process as many prompts, the data loader begins anew after the last one
             prompts = len(rows) if isinstance(rows, Dataset) else None
-            scores = scores_of(groups, prompts, self.curriculum)
+            feedback = self.feedback(range(len(sizes_P)), rewards, sizes_P)
+            scores = scores_of(feedback, prompts, self.curriculum)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
             self._writer.evaluated(self.state.global_step, named, time.perf_counter() - begun)
         return metrics
-
-    def _generate_held_out(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's generation of held-out prompts; their rewards are kept for `evaluate`."""
-        self.rows = inputs
-        output = super()._generate_and_score_completions(inputs)
-        size = cast(Any, self).num_generations_eval
-        sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self.feedback(range(len(sizes_P)), self._rewards, sizes_P))
-        return output
