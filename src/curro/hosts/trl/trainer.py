@@ -26,20 +26,9 @@ from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.core.verdicts import Credited, Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
+from curro.hosts.trl import checks, seams
 from curro.hosts.trl.auxiliary import EmptySteps, ScaledRate, auxiliary_loss, loss_divisor, share_out
-from curro.hosts.trl.checks import (
-    build_curriculum,
-    check_combinations,
-    check_kinds,
-    check_rewards,
-    check_rows,
-    model_name,
-    processing_class,
-    reward_functions,
-    reward_names,
-    rows_of,
-)
-from curro.hosts.trl.episodes import EpisodeRollouts
+from curro.hosts.trl.episodes import play_episodes
 from curro.hosts.trl.fast.accelerated import AcceleratedGRPOTrainer
 from curro.hosts.trl.notices import Notices
 from curro.hosts.trl.observe import (
@@ -53,16 +42,7 @@ from curro.hosts.trl.observe import (
 from curro.hosts.trl.policy import TrainedPolicy
 from curro.hosts.trl.processes import MainProcess, own_share
 from curro.hosts.trl.rounds import KeptGroup, RoundEnd, ScoredRow, fill_in_rounds, rewards_of
-from curro.hosts.trl.seams import (
-    ACCELERATIONS,
-    EPISODES,
-    ROUNDS,
-    SECOND_LOSS,
-    check_contract,
-    end_tokens,
-    replaced,
-    unaccelerated,
-)
+from curro.hosts.trl.seams import end_tokens, replaced
 from curro.reward.adapters import completion_text, trl_reward
 from curro.reward.environments.environment import Environment, episode_reward
 from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE
@@ -164,58 +144,60 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
                 if given.get(other):
                     raise ConfigError(f"an environment plays the rollouts: give it or {other}, not both")
             given.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
-        lost = check_contract(GRPOTrainer)
-        options = given["args"] = given.get("args") or GRPOConfig(f"{model_name(given.get('model'))}-GRPO")
+        lost = seams.check_contract(GRPOTrainer)
+        options = given["args"] = given.get("args") or GRPOConfig(
+            f"{checks.model_name(given.get('model'))}-GRPO"
+        )
         if given.get("train_dataset") is None and callable(factory) and options.max_steps > 0:
             # as TRL does where environments make the prompts: a row for each group of a batch
             groups = cast(int, options.generation_batch_size) // cast(int, options.num_generations)
             prompts = [[{"role": "user", "content": ""}]] * groups
             given["train_dataset"] = Dataset.from_dict({"prompt": prompts})
-        check_kinds(given | {"keep": keep, "fill": fill, "on_groups": on_groups})
+        checks.check_kinds(given | {"keep": keep, "fill": fill, "on_groups": on_groups})
         dataset = cast(Dataset, given["train_dataset"])
         parts = {
             "allocation": allocation, "advantage": advantage, "admission": admission,
             "reward_range": reward_range, "signal": signal,
         }  # fmt: skip
-        rows = rows_of(dataset, is_played=factory is not None)
-        self.curriculum = curriculum = build_curriculum(curriculum, parts, rows, options.seed)
-        functions = given["reward_funcs"] = reward_functions(given.get("reward_funcs"), options)
+        rows = checks.rows_of(dataset, is_played=factory is not None)
+        self.curriculum = curriculum = checks.build_curriculum(curriculum, parts, rows, options.seed)
+        functions = given["reward_funcs"] = checks.reward_functions(given.get("reward_funcs"), options)
         said: list[str] = []
         if factory is None:
             if not functions:
                 raise ConfigError("`reward_funcs` is required: give a function that scores completions")
-            said.append(check_rewards(curriculum, options, reward_names(functions)))
-        given["processing_class"] = processing_class(given, options)
+            said.append(checks.check_rewards(curriculum, options, checks.reward_names(functions)))
+        given["processing_class"] = checks.processing_class(given, options)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
-        check_combinations(given, curriculum, fill.when_short, update_option)
+        checks.check_combinations(given, curriculum, fill.when_short, update_option)
         if factory is None and not no_check:
             said.append(repeated_rows(rows.row_digests))
             if environment is None and not given.get("rollout_func"):
-                check_rows(functions, options, dataset, said.append)
+                checks.check_rows(functions, options, dataset, said.append)
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
             said.append(LORA_RATE.format(options.learning_rate))
         if options.shuffle_dataset is False:
             said.append("shuffle_dataset=False has no effect: the curriculum chooses the prompts")
-        said += [f"{lost[what]}: without {what}" for what in lost.keys() - {ACCELERATIONS}]
+        said += [f"{lost[what]}: without {what}" for what in lost.keys() - {seams.ACCELERATIONS}]
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
         self._merges_rounds = curriculum.has_admission or not curriculum.allocation.needs_budget
         needs = {
-            SECOND_LOSS: PolicyUse.TRAINED in curriculum.selection.policy_use,
-            ROUNDS: self._merges_rounds, EPISODES: environment is not None,
+            seams.SECOND_LOSS: PolicyUse.TRAINED in curriculum.selection.policy_use,
+            seams.ROUNDS: self._merges_rounds, seams.EPISODES: environment is not None,
         }  # fmt: skip
         for what, is_needed in needs.items():
             if is_needed and what in lost:
                 raise ConfigError(f"{lost[what]}, on which {what} stand: choose others")
 
-        lacks = unaccelerated(GRPOTrainer, options, lost)
+        lacks = seams.unaccelerated(GRPOTrainer, options, lost)
         super().__init__(share_prompts=share_prompts, lacks=lacks, **given)
         for name in ("_metrics", "_logs"):
             if not hasattr(self, name):  # a newer TRL has renamed what is logged, which changes nothing else
                 setattr(self, name, defaultdict(lambda: defaultdict(list)))
         if factory is not None:  # an environment's own reward has its class' name, which TRL knows now
-            said.append(check_rewards(curriculum, options, self.reward_func_names))
+            said.append(checks.check_rewards(curriculum, options, self.reward_func_names))
         if environment is not None:
-            self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
+            self.rollout_func = cast(Any, play_episodes)
         self.environment = environment
         self.main_process = MainProcess(self)
         self.fill: Fill[KeptGroup] = Fill(fill, size=curriculum.table.size, weigh=len, unit="rollouts")
