@@ -41,7 +41,7 @@ _CLOSING = (
 _THOUGHT_TAG = re.compile(rf"(?P<opening>{_OPENING})|{_CLOSING}", re.IGNORECASE)
 _ENDS_OPENED = re.compile(rf"(?:{_OPENING})\s*\Z", re.IGNORECASE)
 _FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
-_END_TOKENS = re.compile(r"(?:<\|(?!end_of_(?:box|solution)\|)\w{1,40}\|>|<end_of_turn>|</s>|\s)+\Z")
+_END_TOKENS = re.compile(r"(?:<\|(?!\w*tool|end_of_(?:box|solution)\|)\w{1,40}\|>|<end_of_turn>|</s>|\s)+\Z")
 
 
 def outside_thoughts(text: str, *, opened: bool = False) -> str:
