@@ -182,7 +182,7 @@ def test_a_fill_that_breaks_off_gives_back_what_it_holds(tmp_path):
     def reward(row: list[int], **_: Any) -> list[float]:
         rounds.append(len(row))
         if len(rounds) == 3:
-            host.fill.keep_open(curriculum.select(1, step=0).tickets)  # as of a prompt that came again
+            curriculum.select(1, step=0)  # as of a prompt that came again
             raise RuntimeError("broken")
         return [0.0] * len(row)
 

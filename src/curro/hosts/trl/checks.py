@@ -1,8 +1,10 @@
-"""The curriculum that a trainer's arguments describe, and which of TRL's arguments go with it."""
+"""The curriculum that a trainer's arguments describe, and what does not go with it, before a model is loaded.
+
+What TRL refuses in a clear sentence when it builds the trainer is left to TRL.
+"""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from datasets import Dataset
-from peft import PeftConfig
 from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
-from trl.chat_template_utils import supports_tool_calling
+from trl.trainer.utils import get_callable_name
 
 from curro.core.bases import Selection
 from curro.core.curriculum import Curriculum
@@ -28,16 +29,6 @@ from curro.reward.adapters import refuse_columns, reward_of
 from curro.reward.row_checks import check_before_run
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
-
-
-def named_arguments(trainer: type[Any], args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a trainer by name, also of a class with **kwargs that another library puts there."""
-    bound = inspect.signature(trainer).bind_partial(*args, **kwargs)
-    others = [p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD]
-    given = dict(bound.arguments)
-    for name in others:
-        given |= given.pop(name, {})
-    return given
 
 
 def build_curriculum(
@@ -68,13 +59,22 @@ def build_curriculum(
     return Curriculum.from_config({"seed": seed, **config, **beside}, rows)
 
 
-def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
-    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them.
+KINDS: dict[str, tuple[Any, str]] = {
+    "args": (GRPOConfig, "a GRPOConfig"),
+    "train_dataset": (Dataset, "a `datasets.Dataset` to choose from"),
+    "processing_class": ((PreTrainedTokenizerBase, ProcessorMixin), "a tokenizer or a processor"),
+    "tools": (list, "a list of functions"),
+    "rollout_func": (Callable, "a function"),
+    "environment_factory": ((Callable, Mapping), "a class or function that makes environments"),
+    "keep": (KeepRollouts, "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
+    "fill": (FillSettings, "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
+    "on_groups": (Callable, "a function that takes a GroupRecord"),
+}
+"""What some arguments are, of TRL's and of the trainer's own."""
 
-    Args:
-        given: TRL's arguments.
-        own: `keep`, `fill` and `on_groups`.
-    """
+
+def check_kinds(given: Mapping[str, Any]) -> None:
+    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them; None is none given."""
     if given.get("train_dataset") is None:
         raise ConfigError(
             "`train_dataset` is required: it may be left out only where one `environment_factory` makes the "
@@ -82,34 +82,12 @@ def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
         )
     if given.get("model") is None:
         raise ConfigError("`model` is required: the name of a model, or the model")
-    nothing = type(None)
-    kinds: dict[str, tuple[Any, str]] = {
-        "args": (GRPOConfig, "a GRPOConfig"),
-        "train_dataset": (Dataset, "a `datasets.Dataset` to choose from"),
-        "processing_class": (
-            (PreTrainedTokenizerBase, ProcessorMixin, nothing),
-            "a tokenizer or a processor",
-        ),
-        "peft_config": ((PeftConfig, nothing), "an object such as peft.LoraConfig(r=8)"),
-        "tools": ((list, nothing), "a list of functions"),
-        "rollout_func": ((Callable, nothing), "a function"),
-        "environment_factory": ((Callable, Mapping, nothing), "a class or function that makes environments"),
-        "keep": (KeepRollouts, "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
-        "fill": (FillSettings, "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
-        "on_groups": ((Callable, nothing), "a function that takes a GroupRecord"),
-    }
-    for name, value in {**given, **own}.items():
-        kind, what = kinds.get(name, (object, ""))
-        if not isinstance(value, kind):
+    for name, (kind, what) in KINDS.items():
+        value = given.get(name)
+        if value is not None and not isinstance(value, kind):
             text = " ".join(repr(type(value) if name == "train_dataset" else value).split())
             raise ConfigError(f"{name} is {what}, not {text:.50}")
     check_writable(Path(cast(str, given["args"].output_dir)))
-
-
-def placeholder_rows(args: GRPOConfig) -> Dataset:
-    """Rows for environments that make their own prompts, one a group of a batch, as TRL makes them."""
-    groups = cast(int, args.generation_batch_size) // cast(int, args.num_generations)
-    return Dataset.from_dict({"prompt": [[{"role": "user", "content": ""}]] * groups})
 
 
 def rows_of(dataset: Dataset, *, is_played: bool) -> DatasetRows:
@@ -126,15 +104,14 @@ def rows_of(dataset: Dataset, *, is_played: bool) -> DatasetRows:
     return DatasetRows([{**row, "prompt": json.dumps(row, sort_keys=True, default=str)} for row in dataset])
 
 
-def reward_functions(value: Any, args: GRPOConfig, *, may_lack: bool) -> list[Any]:
+def reward_functions(value: Any, args: GRPOConfig) -> list[Any]:
     """The reward functions that a trainer's argument `reward_funcs` has.
 
     Args:
         value: a function, an object that can be called, a model or its name, or several of them.
-        may_lack: whether environments may give the reward.
 
     Raises:
-        ConfigError: something else, none at all, or another number of weights.
+        ConfigError: something else.
     """
     functions = [] if value is None else [*value] if isinstance(value, list | tuple) else [value]
     for function in functions:
@@ -151,29 +128,22 @@ def reward_functions(value: Any, args: GRPOConfig, *, may_lack: bool) -> list[An
                     f"reward_funcs has the text {function!r}, and no model with this name can be read: give "
                     "the function itself, or the folder of a reward model"
                 ) from None
-    if not functions and not may_lack:
-        raise ConfigError("`reward_funcs` is required: give a function that scores completions")
-    weights = args.reward_weights
-    if weights is not None and len(weights) != len(functions):
-        raise ConfigError(f"reward_weights has {len(weights)} numbers for {len(functions)} reward functions")
     return functions
+
+
+def is_model(function: Any) -> bool:
+    """Whether a reward is a model or the name of one."""
+    return isinstance(function, str) or hasattr(function, "config")
 
 
 def reward_names(functions: Sequence[Any]) -> list[str]:
     """The names that TRL will give reward functions."""
-    names = []
-    for function in map(_unwrapped, functions):
-        if isinstance(function, str) or hasattr(function, "config"):
-            names.append(model_name(function))
-        else:
-            names.append(getattr(function, "__name__", type(function).__name__))
-    return names
+    return [model_name(one) if is_model(one) else get_callable_name(one) for one in functions]
 
 
-def _unwrapped(function: Any) -> Any:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
+def model_name(model: Any) -> str:
+    """The last part of a model's name, by which TRL calls its rewards and the folder of a run."""
+    return str(model if isinstance(model, str) else model.config._name_or_path).split("/")[-1]
 
 
 def check_rows(
@@ -199,7 +169,7 @@ def check_rows(
     }  # fmt: skip
     given = {"prompts", "completions", *extra, *rows.column_names} - {"prompt", "completion"}
     for function, name in zip(functions, reward_names(functions), strict=True):
-        if isinstance(function, str) or hasattr(function, "config"):
+        if is_model(function):
             continue
         try:
             inspect.signature(function).bind(**dict.fromkeys(given))
@@ -209,51 +179,33 @@ def check_rows(
                 f"column of the data by name: {error}; the rows have {', '.join(rows.column_names)}"
             ) from None
         reward = reward_of(function, name, extra)
-        is_own = getattr(function, "reward", None) is not reward
-        if not is_own:
+        is_curros = getattr(function, "reward", None) is reward
+        if is_curros:
             refuse_columns(reward, rows.column_names)
-        inner = _unwrapped(function)
-        is_awaited = any(map(inspect.iscoroutinefunction, (inner, inner.__call__)))
-        if not is_awaited and not (is_own and args.process_index):
+        is_awaited = any(map(inspect.iscoroutinefunction, (function, function.__call__)))
+        if not is_awaited and (is_curros or not args.process_index):
             check_before_run(rows, reward, say, "no_check=True")
-
-
-def model_name(model: Any) -> str:
-    """The last part of a model's name, by which TRL calls its rewards and the folder of a run."""
-    return str(model if isinstance(model, str) else model.config._name_or_path).split("/")[-1]
 
 
 def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
     """The tokenizer or processor, which TRL would read after the model."""
     reader, model = given.get("processing_class"), given["model"]
-    if reader is None:
-        name = model if isinstance(model, str) else model.config._name_or_path
-        try:
-            reader = AutoProcessor.from_pretrained(
-                name,
-                revision=cast(Any, args.model_init_kwargs or {}).get("revision"),
-                truncation_side="left",
-                padding_side="left",
-                trust_remote_code=args.trust_remote_code,
-            )
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"no tokenizer of {name!r} can be read ({str(error).splitlines()[0]}): check the name, or "
-                "give a tokenizer as `processing_class`"
-            ) from None
-    return reader
-
-
-def media(dataset: Dataset) -> str:
-    """Where the rows have images, video or sound, in words; empty if they have text alone."""
-    columns = sorted({"image", "images"}.intersection(dataset.column_names))
-    if columns:
-        return f"the column {', '.join(columns)}"
-    if "prompt" not in dataset.column_names or isinstance(dataset[0]["prompt"], str):
-        return ""
-    parts = dataset.select_columns(["prompt"]).iter(8192)
-    first = first_media(({"prompt": prompt} for part in parts for prompt in part["prompt"]), ())
-    return "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
+    if reader is not None:
+        return reader
+    name = model if isinstance(model, str) else model.config._name_or_path
+    try:
+        return AutoProcessor.from_pretrained(
+            name,
+            revision=cast(Any, args.model_init_kwargs or {}).get("revision"),
+            truncation_side="left",
+            padding_side="left",
+            trust_remote_code=args.trust_remote_code,
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"no tokenizer of {name!r} can be read ({str(error).splitlines()[0]}): check the name, or "
+            "give a tokenizer as `processing_class`"
+        ) from None
 
 
 def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
@@ -279,6 +231,18 @@ def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]
     return sentence
 
 
+def media(dataset: Dataset) -> str:
+    """Where the rows have images, video or sound, in words; empty if they have text alone."""
+    columns = sorted({"image", "images"}.intersection(dataset.column_names))
+    if columns:
+        return f"the column {', '.join(columns)}"
+    if "prompt" not in dataset.column_names or isinstance(dataset[0]["prompt"], str):
+        return ""
+    parts = dataset.select_columns(["prompt"]).iter(8192)
+    first = first_media(({"prompt": prompt} for part in parts for prompt in part["prompt"]), ())
+    return "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
+
+
 def check_combinations(
     given: Mapping[str, Any], curriculum: Curriculum, when_short: str, update_option: str | None
 ) -> None:
@@ -290,12 +254,11 @@ def check_combinations(
         update_option: an option that changes optimizer steps, if there is one.
     """
     args, dataset, reader = given["args"], given["train_dataset"], given["processing_class"]
+    factory: Any = given.get("environment_factory")
     rows, group = args.generation_batch_size, args.num_generations
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
-    own_advantage, first = curriculum.has_advantage, curriculum.allocation.first
+    first = curriculum.allocation.first
     prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
-    factory: Any = given.get("environment_factory")
-    factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
     is_named = isinstance(factory, Mapping) and "environment" in dataset.column_names
     other = set(dataset["environment"]) - {*factory} if is_named else set()
     images = media(dataset)
@@ -305,10 +268,6 @@ def check_combinations(
         (
             args.temperature <= 0,
             f"temperature={args.temperature:g}: the rollouts of a group would be the same; take more than 0",
-        ),
-        (
-            args.eval_strategy != "no" and given.get("eval_dataset") is None,
-            "eval_strategy says when to evaluate, and there is no eval_dataset: give one, or leave it out",
         ),
         (
             rows // group > len(dataset),
@@ -321,7 +280,7 @@ def check_combinations(
             '"top-up" or "error"',
         ),
         (
-            allotted and not own_advantage,
+            allotted and not curriculum.has_advantage,
             "TRL's own advantages need groups of one size: give the curriculum an advantage beside its "
             'allocation ("leave-one-out")',
         ),
@@ -354,19 +313,11 @@ def check_combinations(
             "that reads images as `processing_class`, or take text data",
         ),
         (
-            any(inspect.isclass(one) and not callable(getattr(one, "reset", None)) for one in factories),
-            "an environment of environment_factory has no method `reset`",
-        ),
-        (
             isinstance(factory, Mapping) and not is_named,
             "environment_factory has several environments, and train_dataset has no column environment that "
             "names one of them for each row",
         ),
         (bool(other), f"environment_factory has no environment {', '.join(map(repr, sorted(other)))}"),
-        (
-            bool(given.get("tools") or factories) and not supports_tool_calling(reader),
-            "the chat template shows the model no calls of tools: take a model or a template that does",
-        ),
     )
     for is_refused, sentence in conflicts:
         if is_refused:
