@@ -241,15 +241,15 @@ def test_a_dropped_retest_is_still_the_oldest():
     assert stamps.tolist() == [2, 0, 0, 0]
 
 
-def test_an_empty_heap_is_completed_from_the_unsolved_then_the_solved_pool():
+def test_an_empty_heap_is_completed_from_the_solved_then_the_unsolved_pool():
     curriculum, failed, solved = filled(n=12)
     assert pools(curriculum) == (0, 4, 8)
-    draw = curriculum.select(11, step=4)
-    assert draw.reasons.tolist() == [Reason.RETEST_UNSOLVED] * 8 + [Reason.RETEST_SOLVED] * 3
-    assert set(draw.prompts[:4]) == set(failed[0])
-    assert set(draw.prompts[4:8]) == set(failed[1])
-    assert set(draw.prompts[8:10]) == set(solved[0])
-    assert draw.prompts[10] in solved[1]
+    draw = curriculum.select(9, step=4)
+    assert draw.reasons.tolist() == [Reason.RETEST_SOLVED] * 4 + [Reason.RETEST_UNSOLVED] * 5
+    assert set(draw.prompts[:2]) == set(solved[0])
+    assert set(draw.prompts[2:4]) == set(solved[1])
+    assert set(draw.prompts[4:8]) == set(failed[0])
+    assert draw.prompts[8] in failed[1]
 
 
 def test_mean_priority_and_sizes():
@@ -366,7 +366,7 @@ def test_prompts_of_priority_zero_come_last_and_alike():
 def test_proportional_draws_use_the_pools_too():
     curriculum = graded("draw=proportional,exploration=0", [0, 0, 4, 8])
     draw = curriculum.select(4, step=1)
-    assert draw.reasons.tolist() == [Reason.PRIORITY] + [Reason.RETEST_UNSOLVED] * 2 + [Reason.RETEST_SOLVED]
+    assert draw.reasons.tolist() == [Reason.PRIORITY, Reason.RETEST_SOLVED] + [Reason.RETEST_UNSOLVED] * 2
 
 
 def test_uniform_draws_are_ranks_among_those_left():

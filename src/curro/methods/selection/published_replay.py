@@ -41,7 +41,8 @@ class PublishedReplay(Selection):
     unevaluated of the pools come before all others; what varies again re-enters the heap.
 
     The paper does not say what happens when the heap has too few prompts: the batch is completed
-    from the unsolved pool, then from the solved pool, longest unevaluated first.
+    from the solved pool, then from the unsolved pool, longest unevaluated first. A solved prompt that the
+    policy has forgotten has a signal again; unsolved ones would fill batch after batch with flat groups.
 
     Args:
         smoothing: weight of the new observation (section 5: 0.8).
@@ -119,7 +120,8 @@ class PublishedReplay(Selection):
     def select(self, n: int, step: int) -> Choice:
         self._plan(step)
         parts = []
-        for pool, reason in ((SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)):
+        pools = (SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)
+        for pool, reason in pools:
             if self.due[pool] and n:
                 parts.append(Choice.of(self.pools[pool].pop(min(n, self.due[pool])), reason))
                 self.retested[pool] += parts[-1].prompts.tolist()
@@ -127,7 +129,7 @@ class PublishedReplay(Selection):
                 n -= len(parts[-1].prompts)
         parts.append(self._from_heap(min(n, len(self.heap))))
         n -= len(parts[-1].prompts)
-        for pool, reason in ((UNSOLVED, Reason.RETEST_UNSOLVED), (SOLVED, Reason.RETEST_SOLVED)):
+        for pool, reason in pools:
             if n:
                 parts.append(Choice.of(self.pools[pool].pop(n), reason))
                 n -= len(parts[-1].prompts)
