@@ -96,9 +96,14 @@ def spoken(text: str, row: Row, *, opened: bool = False) -> str:
 
 def without_end_tokens(text: str) -> str:
     """The text without tokens that end a sequence, if it ends in one."""
-    stripped = text.rstrip()
-    ends = [token for token in _END_TOKENS if stripped.endswith(token)]
-    return without_end_tokens(stripped.removesuffix(ends[0])) if ends else text
+    end = kept = len(text)
+    while True:
+        while end and text[end - 1].isspace():
+            end -= 1
+        token = next((token for token in _END_TOKENS if text.endswith(token, 0, end)), None)
+        if token is None:
+            return text[:kept]
+        end = kept = end - len(token)
 
 
 _TAG = re.compile(
@@ -197,10 +202,14 @@ _SAYS = re.compile(
 _SENTENCE_END = re.compile(r"[.!。]\**(?:\s|\Z)|\n|,?\s(?:and not|not|rather than)\s")
 
 
+_MOST_SAID = 100
+"""How many answers of a text that says "answer is" a thousand times are read."""
+
+
 def said(text: str) -> Iterator[str]:
     """What follows each "answer is" or "answer:", the last one first, to the end of the line or sentence."""
     text = text[-TAIL:]
-    for match in reversed(list(_SAYS.finditer(text))):
+    for match in reversed(list(_SAYS.finditer(text))[-_MOST_SAID:]):
         tail = text[match.end() :]
         for begin, end in (("$$", "$$"), (r"\[", r"\]")):
             if tail.startswith(begin) and end in tail[2:]:
@@ -289,8 +298,13 @@ def _are_texts(items: Iterable[Any]) -> bool:
     return all(item is None or isinstance(item, str) for item in items)
 
 
+_LONGEST_PLACEHOLDER = 200
+
+
 def is_placeholder(answer: str) -> bool:
     """Whether a row's answer only says that there is none."""
+    if len(answer) > _LONGEST_PLACEHOLDER:
+        return False
     bare = (
         re.sub(r"\\(?:text|mathrm)\s*\{(.*)\}", r"\1", answer.strip().strip("$"))
         .replace("_", " ")
