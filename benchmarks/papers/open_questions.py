@@ -119,13 +119,19 @@ def sizes(gate: str) -> dict[str, Variant]:
 
 QUESTIONS = {
     "replay": Question(
-        "Prioritized replay: heap or sum tree, exploration, retests",
+        "Prioritized replay: heap or sum tree, exploration, retests, the moving average, the first priority",
         {
             "as published": replay(),
             "uniform": Variant("uniform"),
             "sum tree (4.2)": replay(",draw=proportional"),
             "no exploration": replay(",exploration=0"),
+            "exploration 0.25": replay(",exploration=0.25"),
+            "exploration 0.5": replay(",exploration=0.5"),
             "no retests": replay(",retest_every=0"),
+            "retests every 3 steps": replay(",retest_every=3"),
+            "no moving average": replay(",smoothing=1"),
+            "unseen prompts have priority 0.15": replay(",initial_priority=0.15"),
+            "unseen prompts come first (section 2)": replay(",initial_priority=inf"),
         },
         REPLAY,
         pools,
@@ -176,28 +182,6 @@ QUESTIONS = {
         },
         CHAINS | {"data": "lab:chains/easy"},
         kept,
-    ),
-    "first": Question(
-        "Prioritized replay: the priority of unseen prompts",
-        {
-            "0.2, as published": replay(),
-            "0.15": replay(",initial_priority=0.15"),
-            "infinite (section 2)": replay(",initial_priority=inf"),
-        },
-        REPLAY,
-        pools,
-    ),
-    "rates": Question(
-        "Prioritized replay: more exploration, more retests, no moving average",
-        {
-            "as published": replay(),
-            "exploration 0.25": replay(",exploration=0.25"),
-            "exploration 0.5": replay(",exploration=0.5"),
-            "retests every 3 steps": replay(",retest_every=3"),
-            "no moving average": replay(",smoothing=1"),
-        },
-        REPLAY,
-        pools,
     ),
     "bonus": Question(
         "Prioritized replay: the bonus and the length of answers (4.4)",

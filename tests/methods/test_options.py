@@ -56,7 +56,6 @@ WRONG = {
         "temperature": ["sec:temperature=0.0"],
         "rate": ["sec:rate=0.0"],
         "start": ["greso:start=1"],
-        "floor": ["greso:floor=0"],
         "goal": ["target:hard,goal=2"],
         "move": ["target:hard,move=up"],
         "steps": ["target:hard,steps=0"],

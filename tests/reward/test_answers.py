@@ -165,6 +165,7 @@ def test_the_last_expression(text, expression):
         ("['5', '']", ["5"]),
         ("[1, 2]", ["[1, 2]"]),
         ([1, 2], ["[1, 2]"]),
+        ([5, "five"], ["5", "five"]),
         (r"So \boxed{5}.", ["5"]),
         *(
             (nothing, [])
@@ -179,6 +180,9 @@ def test_the_last_expression(text, expression):
                 "(proof)",
                 "not_found",
                 r"\boxed{}",
+                "N / A",
+                "…",
+                r"\(\)",
             )
         ),
         *(

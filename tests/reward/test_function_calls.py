@@ -235,7 +235,10 @@ def test_several_calls_in_any_order_each_used_once():
 
 
 def test_nothing_to_call():
-    prose = ["I cannot do that.", "[]", 'Write {"a": 1} to the file.', "Do not call it:\nf(a=1)"]
+    prose = ["I cannot do that.", "[]", 'Write {"a": 1} to the file.']
+    prose += [
+        f"Do not call {it}" for it in ("it:\nf(a=1)", "it: [f(a=1)]", "it:\n\n```\nf(a=1)\n```", "f(a=1)")
+    ]
     calls = ["f()", "", "<think>hm", *FORMS, "<tool_call>{", "<tool_call>f(a=</tool_call>", "f(a=b)."]
     assert [score(text, []) for text in prose + calls] == [1.0] * len(prose) + [0.0] * len(calls)
     assert score("f()", None) is None

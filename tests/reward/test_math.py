@@ -530,6 +530,24 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
         ["选C", "故选C。", "正确选项是C", "C\n\nExplanation: because A and B are wrong."],
         ["Either B or C", "C is incorrect.", "故选：D"],
     ),
+    "B": (
+        [
+            "Answer: <B>", "The answer is not A. It's B.", "Answer: B. A, C or D are composite.",
+            "Answer: B. Perhaps surprisingly, C is no prime.",
+        ],
+        [
+            "Answer: B. Or is it C?", "Answer: B\nOr is it C?", "The answer is B, but it might be C.",
+            "Answer: B. Wait, maybe A?", "So it is (B). Or maybe (C)?", "I pick B. Or rather C?",
+        ],
+    ),
+    "17": (
+        ["The answer is 17. Perhaps surprisingly, 3 of them do not count.", "It costs 17€", r"\boxed{₺17}"],
+        ["The answer is 17. Or is it 18?", "The answer is 17, but it might be 18."],
+    ),
+    "Yes, because 3 divides 9": ([r"\boxed{yes}", "Yes, since 9 = 3 \\cdot 3."], [r"\boxed{no}", "9"]),
+    "2024-01-02": ([r"\boxed{2024-1-2}", r"\boxed{January 2, 2024}"], [r"\boxed{2021}", "2024-01-03"]),
+    "2021": ([r"\boxed{2021}"], [r"\boxed{2024-01-02}", "It was on 2024-01-02."]),
+    r"x<-1 \text{ or } x>2": ([r"\boxed{x\in(-\infty,-1)\cup(2,\infty)}"], [r"\boxed{x\in(-\infty,-1)}"]),
     "Option C": ([r"\boxed{C}"], [r"\boxed{B}"]),
     "24": (["答：一共有24个苹果。", r"\boxed{24个}"], ["答：一共有25个苹果。"]),
     "42": (

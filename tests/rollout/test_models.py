@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import mmap
 import platform
 import subprocess
@@ -17,8 +16,9 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from curro import lab
 from curro.core.errors import ConfigError
-from curro.rollout.engines.local import LocalEngine
+from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model, multiplies_bfloat16, precision_warning
+from curro.rollout.sampling import sample
 
 
 def test_a_policy_is_trained_in_float32_whatever_it_was_saved_in(tmp_path):
@@ -171,14 +171,7 @@ def test_a_file_gives_the_model_and_the_tokenizer(written):
 def test_it_generates_and_is_saved_as_a_plain_model(written, tmp_path):
     loaded, tokenizer = load_model(str(written[1]))
 
-    async def generated():
-        engine = LocalEngine(loaded, tokenizer, max_new_tokens=4)
-        try:
-            return await engine.generate("ab", 2)
-        finally:
-            await engine.close()
-
-    assert all(rollout.token_ids for rollout in asyncio.run(generated()))
+    assert all(sample(loaded, tokenizer, ["ab"], n=2, settings=SamplingSettings(4))[0])
     loaded.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     again = load_model(str(tmp_path))[0]

@@ -1,4 +1,4 @@
-"""Temperature and top-p: the distribution that is drawn from, worked out by hand, in all engines."""
+"""Temperature and top-p: the distribution that is drawn from."""
 
 from __future__ import annotations
 
@@ -12,53 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rollout.server_setup import FakeServer
 
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, EngineError
+from curro.data import PromptSet
 from curro.lab import load
+from curro.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.engines.local import LocalEngine, SeededSampling
 from curro.rollout.engines.openai_server import OpenAIEngine
 from curro.rollout.engines.plain_generation import drawn_tokens
 from curro.rollout.sampling import sample
-
-PROBABILITIES = [0.15, 0.5, 0.05, 0.3]
-"""Of the tokens 0 to 3."""
-
-
-def drawn(uniforms: list[float], **settings: float) -> tuple[list[int], list[float]]:
-    """The token that each uniform number draws, and its log-probability."""
-    sampling = SeededSampling(np.array(uniforms)[:, None], SamplingSettings(1, **settings), "cpu")
-    scores = torch.log(torch.tensor([PROBABILITIES] * len(uniforms)))
-    after = sampling(torch.zeros(len(uniforms), 1, dtype=torch.int64), scores)
-    assert after.argmax(-1).tolist() == sampling.tokens_BT[:, 0].tolist()
-    return sampling.tokens_BT[:, 0].tolist(), sampling.logprobs_BT[:, 0].tolist()
-
-
-def test_top_p_keeps_the_likeliest_tokens_that_reach_it():
-    # .5 alone does not reach .6; .5 and .3 do: .625 and .375 of what is left, in the vocabulary's order
-    tokens, logprobs = drawn([0.0, 0.62, 0.63, 0.999], top_p=0.6)
-    assert tokens == [1, 1, 3, 3]
-    assert logprobs == pytest.approx([math.log(0.625)] * 2 + [math.log(0.375)] * 2, abs=1e-5)
-
-
-def test_top_p_is_reached_exactly_by_one_token():
-    assert drawn([0.0, 0.999], top_p=0.4)[0] == [1, 1]
-    assert drawn([0.0, 0.999], top_p=1e-9)[0] == [1, 1]
-
-
-def test_top_p_looks_at_the_tempered_distribution():
-    # at temperature 1/2 the squares count: .0225 .25 .0025 .09 of .365, so .685 is the first token's
-    assert drawn([0.999], top_p=0.68, temperature=0.5)[0] == [1]
-    assert drawn([0.999], top_p=0.69, temperature=0.5)[0] == [3]
-
-
-def test_without_top_p_every_token_is_drawn():
-    tokens, logprobs = drawn([0.14, 0.16, 0.66, 0.71])
-    assert tokens == [0, 1, 2, 3]
-    assert logprobs == pytest.approx(np.log(PROBABILITIES).tolist(), abs=1e-5)
-
-
-def test_at_temperature_0_the_likeliest_token_is_certain():
-    assert drawn([0.0, 0.999], temperature=0.0) == ([1, 1], [0.0, 0.0])
+from curro.training.evaluation.estimate import estimate_here
 
 
 @given(
@@ -95,20 +57,16 @@ def test_settings_out_of_range(settings):
         SamplingSettings(**{"max_new_tokens": 4} | settings)
 
 
-def test_the_local_engine_draws_less_variously_with_a_small_top_p():
-    pair = load("chains")
+def test_a_small_top_p_draws_less_variously():
+    def texts(**settings: float) -> set[tuple[int, ...]]:
+        torch.manual_seed(0)
+        (group,) = sample(*load("chains"), ["3afcbdeafc="], n=32, settings=SamplingSettings(16, **settings))
+        return set(map(tuple, group))
 
-    async def texts(**settings: float) -> set[str]:
-        engine = LocalEngine(*pair, max_new_tokens=16, **settings)
-        try:
-            return {rollout.text for rollout in await engine.generate("3afcbdeafc=", 32)}
-        finally:
-            await engine.close()
-
-    likeliest = asyncio.run(texts(temperature=0.0))
+    likeliest = texts(temperature=0.0)
     assert len(likeliest) == 1
-    assert asyncio.run(texts(top_p=0.01)) == likeliest
-    assert len(asyncio.run(texts())) > len(asyncio.run(texts(top_p=0.5)))
+    assert texts(top_p=0.01) == likeliest
+    assert len(texts()) > len(texts(top_p=0.5))
 
 
 @pytest.mark.parametrize("name", ["top_p", "temperature"])
@@ -138,3 +96,31 @@ def test_samples_at_temperature_0_are_all_the_likeliest(unpadded):
         sample(*unpadded, ["abc", "a"], n=3, settings=SamplingSettings(4, temperature=0.0))[0] == alone[0] * 3
     )
     assert sample(*unpadded, ["abc"], n=1, settings=SamplingSettings(4, top_p=1e-6)) == alone
+
+
+def estimated_here(model, tokenizer, prompts, **settings):
+    rows, reward = [], Reward("test", lambda texts, _: [0.0] * len(texts))
+    data = PromptSet([{"prompt": text, "answer": None, "key": f"k{i}"} for i, text in enumerate(prompts)])
+    left_out = estimate_here(
+        model, tokenizer, data, reward,
+        environment=None, settings=SamplingSettings(**{"max_new_tokens": 4} | settings), k=2,
+        todo=range(len(prompts)), batch=4, seed=0, on_group=rows.append,
+    )  # fmt: skip
+    return left_out, rows
+
+
+def test_prompts_that_a_model_cannot_read_or_has_no_room_for_are_left_out(unpadded):
+    chat = [{"role": "user", "content": "ab"}]  # the tokenizer has no chat template
+    left_out, rows = estimated_here(*unpadded, ["ab", "a" * 28, "a" * 29, chat, "b"], max_new_tokens=4)
+    assert [(row["prompt"], row["rollouts"]) for row in rows] == [(0, 2), (1, 2), (4, 2)]
+    too_long, unreadable = left_out
+    assert "has 29 tokens, which with 4 of a completion are more than the model's 32 positions" in too_long
+    assert "the tokenizer cannot read the prompt" in unreadable
+
+
+def test_a_model_whose_logits_are_not_numbers_is_given_up():
+    model, tokenizer = load("chains")
+    with torch.no_grad():
+        model.model.norm.weight.fill_(np.nan)
+    with pytest.raises(EngineError, match="generating 2 rollouts at once failed"):
+        estimated_here(model, tokenizer, ["5b="])

@@ -31,10 +31,9 @@ _UNUSED: dict[str, dict[str, Any]] = {
 }
 with replaced(_UNUSED, "curro.hosts.trl"):
     from curro.hosts.trl import processes
-    from curro.hosts.trl.batches import ScoredRow
     from curro.hosts.trl.observe import GroupRecord, read_feedback
     from curro.hosts.trl.processes import MainProcess
-    from curro.hosts.trl.rounds import fill_in_rounds
+    from curro.hosts.trl.rounds import ScoredRow, fill_in_rounds
 
 SIZE = 4
 
@@ -71,9 +70,8 @@ class Process:
         self.curriculum, self.reward, self.breaks = curriculum, reward, breaks
         self.wire: deque[list[Any]] = deque() if wire is None else wire
         self.fill: Fill[Any] = Fill(settings, size=curriculum.table.size, weigh=len)
-        self.main_process = MainProcess(
-            SimpleNamespace(num_processes=processes, is_main_process=wire is None)  # type: ignore[arg-type]
-        )
+        self.accelerator = SimpleNamespace(num_processes=processes, is_main_process=wire is None)
+        self.main_process = MainProcess(self)
         self.rounds: list[dict[int, int]] = []
         self.records: list[GroupRecord] = []
         self.prompts: dict[int, int] = {}
@@ -83,7 +81,7 @@ class Process:
         if self.breaks():
             raise Broken
         tickets = np.repeat(draw.tickets, draw.rollouts).tolist()
-        assert len(tickets) % self.main_process.processes == 0
+        assert len(tickets) % self.accelerator.num_processes == 0
         self.prompts |= dict(zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True))
         self.rounds.append(dict(Counter(tickets)))
         first = len(self.rewards)
@@ -93,8 +91,9 @@ class Process:
                 {"ticket": ticket, "number": number},
                 {},
                 None,
-                torch.tensor([self.rewards[number]]),
+                [self.rewards[number]],
                 Completion("", 1, False),
+                {},
             )
             for number, ticket in enumerate(tickets, start=first)
         ]
@@ -102,40 +101,37 @@ class Process:
     def feedback(self, tickets: Any, rewards: Any, sizes: Any) -> Any:
         return read_feedback(tickets, rewards, sizes, weights=torch.ones(1), names=["reward"])
 
-    def observe(self, draw: Any, rewards: Any, completions: Any) -> Any:
-        feedback = self.feedback(draw.tickets, rewards, draw.rollouts)
-
+    def observe(self, draw: Any, feedback: Any, completions: Any) -> Any:
         def judge() -> Any:
             verdict = self.curriculum.observe(**feedback.arguments())
             self.records.append(GroupRecord(self.now, draw, feedback.rewards, verdict))
             return verdict
 
-        return self.main_process.decide(judge), feedback
+        return self.main_process.decide(judge)
 
     def step(self, rows: int, step: int) -> list[tuple[int, list[int]]]:
         """The batch: the ticket of each group and the numbers of its rollouts."""
         self.records.clear()
-        self.now = step
+        self.now, before = step, self.curriculum.ledger.tickets
         try:
             with patch.object(processes, "broadcast_object_list", self._broadcast):
                 batch = fill_in_rounds(self, rows, size=SIZE, step=step)
         finally:
-            held = self.fill.release()
-            if self.main_process.is_main:
-                release(self.curriculum, held)
+            if self.accelerator.is_main_process:
+                release(self.curriculum, np.setdiff1d(self.curriculum.ledger.tickets, before))
         return [self._described(group) for group in batch]
 
     def _described(self, group: Any) -> tuple[int, list[int]]:
         numbers = [rollout.row["number"] for rollout in group.rollouts]
         np.testing.assert_array_equal(
-            [float(rollout.rewards[0]) for rollout in group.rollouts],
+            [rollout.rewards[0] for rollout in group.rollouts],
             [self.rewards[number] for number in numbers],
         )
         (ticket,) = {rollout.row["ticket"] for rollout in group.rollouts}
         return ticket, numbers
 
     def _broadcast(self, objects: list[Any]) -> None:
-        if self.main_process.is_main:
+        if self.accelerator.is_main_process:
             self.wire.append(list(objects))
         else:
             objects[:] = self.wire.popleft()

@@ -18,7 +18,7 @@ from curro.data import PromptSet
 from curro.reward import Reward
 from curro.reward.environments import Environment
 from curro.rollout.engines.engine import Engine, SamplingSettings
-from curro.rollout.engines.models import local_engine, local_model, server_engine
+from curro.rollout.engines.models import local_model, server_engine
 from curro.runs.estimate_folder import EstimateFolder
 from curro.runs.lock import only_process
 
@@ -84,40 +84,45 @@ class SamplingJob:
         Raises:
             ConfigError: there is no such model, or a server is asked for episodes.
         """
+        if self.server is None:
+            return self._local()
         if self.environment is not None:
-            return self._episodes(self.environment)
-        if self.server is not None:
-            engine = server_engine(
-                self.server, self.model, self.sampling, connections=self.connections, timeout=self.timeout
-            )
-            return self._rollouts(engine, self.connections)
-        engine = local_engine(
-            self.model, self.sampling, batch=self.batch, seed=self.seed, threads=self.threads
-        )
-        return self._rollouts(engine, -(-2 * self.batch // self.k))
-
-    def _episodes(self, environment: Environment) -> Work:
-        if self.server is not None:
             raise ConfigError(
                 "a server answers in one turn, and these prompts have several: name a model here"
             )
-        from curro.training.evaluation.estimate import estimate_episodes
+        return self._served(
+            server_engine(
+                self.server, self.model, self.sampling, connections=self.connections, timeout=self.timeout
+            )
+        )
+
+    def _local(self) -> Work:
+        from curro.training.evaluation.estimate import estimate_here
 
         loaded = local_model(self.model, threads=self.threads)
 
         def work(todo: Sequence[int], on_group: OnGroup) -> list[str]:
-            options: dict[str, Any] = {"k": self.k, "todo": todo, "batch": self.batch, "seed": self.seed}
-            estimate_episodes(*loaded, self.prompts, environment, self.sampling, **options, on_group=on_group)
-            return []
+            return estimate_here(
+                *loaded,
+                self.prompts,
+                self.reward,
+                environment=self.environment,
+                settings=self.sampling,
+                k=self.k,
+                todo=todo,
+                batch=self.batch,
+                seed=self.seed,
+                on_group=on_group,
+            )
 
         return work
 
-    def _rollouts(self, engine: Engine, in_flight: int) -> Work:
+    def _served(self, engine: Engine) -> Work:
         from curro.training.evaluation.estimate import estimate
 
         def work(todo: Sequence[int], on_group: OnGroup) -> list[str]:
             async def whole() -> list[str]:
-                options: dict[str, Any] = {"k": self.k, "todo": todo, "in_flight": in_flight}
+                options: dict[str, Any] = {"k": self.k, "todo": todo, "in_flight": self.connections}
                 try:
                     return await estimate(engine, self.prompts, self.reward, **options, on_group=on_group)
                 finally:

@@ -18,6 +18,7 @@ from curro.core.prompts import PromptTable
 from curro.methods.selection.uniform import Uniform
 
 _STEP, _LEAST, _MOST = 0.01, 0.05, 0.95
+_FLAT, _FLOOR = 0.25, 0.01  # the share of groups without signal that is aimed at; the least probability
 
 
 class Greso(Uniform):
@@ -25,29 +26,25 @@ class Greso(Uniform):
 
     Source: "Act Only When It Pays" (GRESO, arXiv 2506.02177).
 
-    A prompt whose last z groups all had no signal is taken with probability max(q^z, floor). q is one number
+    A prompt whose last z groups all had no signal is taken with probability max(q^z, 0.01). q is one number
     for prompts that were solved last and one for the others. After each step each of them falls by
-    0.01 where more than its part of the step's groups were such, and else rises by 0.01, in [0.05, 0.95].
+    0.01 where more than 1/12 of the step's groups were solved (1/6 unsolved), and else rises by 0.01, in
+    [0.05, 0.95].
 
     Args:
         start: q at first.
-        flat: the share of groups without signal that is aimed at: one third of it solved, two thirds not.
-        floor: the least probability with which a prompt is taken.
 
     Raises:
-        ConfigError: start outside [0.05, 0.95], flat outside [0, 1] or floor outside (0, 1].
+        ConfigError: start outside [0.05, 0.95].
     """
 
     needs_second_visits = True
 
-    def __init__(self, *, start: float = 0.5, flat: float = 0.25, floor: float = 0.01) -> None:
+    def __init__(self, *, start: float = 0.5) -> None:
         super().__init__()
-        if not _LEAST <= start <= _MOST or not 0 <= flat <= 1 or not 0 < floor <= 1:
-            raise ConfigError(
-                "start is in [0.05, 0.95], flat in [0, 1] and floor in (0, 1], "
-                f"not {start}, {flat} and {floor}"
-            )
-        self.start, self.flat, self.floor = start, flat, floor
+        if not _LEAST <= start <= _MOST:
+            raise ConfigError(f"start is in [0.05, 0.95], not {start}")
+        self.start = start
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -79,7 +76,7 @@ class Greso(Uniform):
     def _chance(self, prompts: np.ndarray) -> np.ndarray:
         """The probability (P,) of not being skipped."""
         keep_P = self.keep_2[self.solved_N[prompts].astype(np.int64)]
-        return np.maximum(keep_P ** self.run_N[prompts], self.floor)
+        return np.maximum(keep_P ** self.run_N[prompts], _FLOOR)
 
     def observe(self, outcome: Outcome) -> None:
         prompts, flat_P = outcome.prompts, self.table.is_flat(outcome.variance)
@@ -92,7 +89,7 @@ class Greso(Uniform):
         """Follow the shares of the last step's groups that had no signal: unsolved and solved ones."""
         *flat_2, groups = self.groups_3
         if groups:
-            too_many_2 = np.array(flat_2) / groups > self.flat * np.array([2, 1]) / 3
+            too_many_2 = np.array(flat_2) / groups > _FLAT * np.array([2, 1]) / 3
             self.keep_2 = np.clip(self.keep_2 + np.where(too_many_2, -_STEP, _STEP), _LEAST, _MOST)
         self.groups_3[:] = 0
 

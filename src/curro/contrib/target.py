@@ -42,7 +42,6 @@ class Target(Selection):
         rate, sensitivity, goal: AdaRFT's eta, alpha and beta, with eta on the scale of 0 to 1.
         width: with a width prompts are drawn in proportion to exp(-(d - T)^2 / (2 width^2)); with 0 the
             nearest are taken.
-        by_source: a target for each source, which follows its own rewards.
 
     Raises:
         ConfigError: an option that is none of these; no such column, or one that is not of numbers.
@@ -60,7 +59,6 @@ class Target(Selection):
         sensitivity: float = 2.0,
         goal: float = 0.5,
         width: float = 0.0,
-        by_source: bool = False,
     ) -> None:
         if move not in MOVES:
             raise ConfigError(f"move is one of {', '.join(MOVES)}, not {move!r}")
@@ -73,17 +71,14 @@ class Target(Selection):
             )
         self.column, self.move, self.start, self.end, self.steps = column, move, start, end, steps
         self.rate, self.sensitivity, self.goal = rate, sensitivity, goal
-        self.width, self.by_source = width, by_source
+        self.width = width
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
         value_N = self.difficulties(table)
         self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
-        self.source_N, self.sources = np.zeros(table.size, np.int64), [""]
-        if self.by_source:
-            self.sources, self.source_N = table.sources()
-        self.target_S = np.full(len(self.sources), self.start)
-        self.success_2S = np.zeros((2, len(self.target_S)))
+        self.target = self.start
+        self.success_2 = np.zeros(2)  # the sum of success rates of this step, and their number
         self.step = -1
         self.seed = int(rng.integers(2**63))
 
@@ -116,7 +111,7 @@ class Target(Selection):
     def _order(self) -> np.ndarray:
         """Numbers (N,), the smallest to be chosen first: the same all through a step."""
         rng = np.random.default_rng([self.seed, self.step])
-        away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
+        away_N = np.abs(self.difficulty_N - self.target)
         if self.width:
             # the smallest of exponential variables over their weights are draws without replacement
             random_N = np.log(rng.exponential(size=len(away_N)))
@@ -129,41 +124,33 @@ class Target(Selection):
 
     def _move(self, step: int) -> None:
         if self.move == "reward":
-            total_S, count_S = self.success_2S
-            mean_S = np.divide(total_S, count_S, out=np.full(len(count_S), self.goal), where=count_S > 0)
-            moved_S = self.target_S + self.rate * np.tanh(self.sensitivity * (mean_S - self.goal))
-            self.target_S = np.clip(moved_S, 0.0, 1.0)
-            self.success_2S[:] = 0.0
+            total, count = self.success_2
+            mean = total / count if count else self.goal
+            moved = self.target + self.rate * np.tanh(self.sensitivity * (mean - self.goal))
+            self.target = float(np.clip(moved, 0.0, 1.0))
+            self.success_2[:] = 0.0
             return
         done = min(step / self.steps, 1.0)
         done = done if self.move == "linear" else (1 - cos(pi * done)) / 2
-        self.target_S[:] = self.start + (self.end - self.start) * done
+        self.target = self.start + (self.end - self.start) * done
 
     def observe(self, outcome: Outcome) -> None:
         # in order of prompt, so that sums do not depend on the order in which groups came in
         order = np.argsort(outcome.prompts)
-        source_P = self.source_N[outcome.prompts[order]]
-        np.add.at(self.success_2S[0], source_P, self.table.success_rate(outcome.mean[order]))
-        np.add.at(self.success_2S[1], source_P, 1.0)
+        for rate in self.table.success_rate(outcome.mean[order]).tolist():
+            self.success_2 += rate, 1
 
     def metrics(self) -> dict[str, float]:
-        return {"target/difficulty": float(self.target_S.mean())}
+        return {"target/difficulty": self.target}
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "target": self.target_S.copy(),
-            "success": self.success_2S.copy(),
-            "step": self.step,
-            "seed": self.seed,
-            "sources": self.sources,
-        }
+        own = {"target": self.target, "success": self.success_2.copy()}
+        return {**own, "step": self.step, "seed": self.seed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        target_S, success_2S = state["target"], state["success"]
-        check_state(state["sources"] == self.sources, "target/sources", "are not those of the data")
-        inside = target_S.shape == (len(self.sources),) and ((target_S >= 0) & (target_S <= 1)).all()
-        check_state(inside, "target/target", "is not in [0, 1] for each source")
-        is_finite = success_2S.shape == (2, len(self.sources)) and np.isfinite(success_2S).all()
-        check_state(is_finite, "target/success", "are not sums for each source")
-        self.target_S, self.success_2S = target_S.copy(), success_2S.copy()
+        target, success_2 = state["target"], state["success"]
+        check_state(0 <= target <= 1, "target/target", "is not in [0, 1]")
+        is_finite = success_2.shape == (2,) and np.isfinite(success_2).all()
+        check_state(is_finite, "target/success", "are not a sum and a number")
+        self.target, self.success_2 = target, success_2.copy()
         self.step, self.seed = state["step"], state["seed"]

@@ -41,7 +41,7 @@ _CLOSING = (
 _THOUGHT_TAG = re.compile(rf"(?P<opening>{_OPENING})|{_CLOSING}", re.IGNORECASE)
 _ENDS_OPENED = re.compile(rf"(?:{_OPENING})\s*\Z", re.IGNORECASE)
 _FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
-_END_TOKENS = ("<|end|>", "<|return|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<end_of_turn>", "</s>")
+_END_TOKENS = re.compile(r"(?:<\|(?!\w*tool|end_of_(?:box|solution)\|)\w{1,40}\|>|<end_of_turn>|</s>|\s)+\Z")
 
 
 def outside_thoughts(text: str, *, opened: bool = False) -> str:
@@ -96,14 +96,8 @@ def spoken(text: str, row: Row, *, opened: bool = False) -> str:
 
 def without_end_tokens(text: str) -> str:
     """The text without tokens that end a sequence, if it ends in one."""
-    end = kept = len(text)
-    while True:
-        while end and text[end - 1].isspace():
-            end -= 1
-        token = next((token for token in _END_TOKENS if text.endswith(token, 0, end)), None)
-        if token is None:
-            return text[:kept]
-        end = kept = end - len(token)
+    tail = text[-1000:]
+    return text[:-1000] + _END_TOKENS.sub("", tail) if tail.rstrip().endswith(">") else text
 
 
 _TAG = re.compile(
@@ -193,13 +187,20 @@ def after_hashes(text: str) -> str | None:
 
 
 _SAYS = re.compile(
-    r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:(?:(?!\bnot\b|cannot|n't|\b(?:since|because)\b)[^\n.:=?]){0,60}?\b(?:is|are|be|equals)\b(?!n't)|\s*\**\s*[:=→]|\s-\s)"
+    r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:(?:(?!\bnot\b|cannot|n't|\b(?:since|because)\b)[^\n.:=?]){0,60}?\b(?:is|are|be|equals)\b(?!n't|\s+not\b)|\s*\**\s*[:=→]|\s-\s)"
     r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
     r"|答案(?:是|为|[:\uff1a])|答え(?:は|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
     r"[\s:*}]*",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!。]\**(?:\s|\Z)|\n|,?\s(?:and not|not|rather than)\s")
+HEDGE = (
+    r"\W{0,9}(?i:(?:(?:or|but|no|wait|hmm|well|actually|it|that)\W{1,9}){0,4}"
+    r"\b(?:or|maybe|perhaps|possibly|(?:might|could|may)\s(?:also\s)?be)\W{1,9}"
+    r"(?:(?:it|is|be|also|even|rather|instead|the|option|choice|answer)\W{1,9}){0,4})"
+    r"(?:[B-J]|A(?!\s+[a-z])|[$\\]?-?\d+)\b"
+)
+"""Words after an answer that take it back: "Or is it C?", "Wait, maybe 43", "but it might be C"."""
+_SENTENCE_END = re.compile(rf"(?:[.!。]\**(?:\s|\Z)|\n)(?!{HEDGE})|,?\s(?:and not|not|rather than)\s")
 
 
 _MOST_SAID = 100
@@ -260,15 +261,15 @@ def candidates(text: str) -> Iterator[str]:
 
 
 _NONE = """
-nan|<na>|n/a|na|n.a.|nat|none|none.|null|nil|[]|{}|()|""|''|-|--|?|...|[null]|[""]|####|proof|notfound
-|not found|no answer|no answer provided|not available|not applicable|not provided|unknown
-|missing|tbd|todo|#n/a|_|**|
+nan|<na>|n/a|n / a|na|n.a.|nat|none|none.|null|nil|[null]|proof|notfound|not found|no answer
+|no answer provided|not available|not applicable|not provided|unknown|missing|tbd|todo|#n/a|
 """
 _ELSEWHERE = re.compile(
     r"(?:see|refer to) (?:the )?(?:solution|proof|explanation|above|below|figure|diagram|text)\b.{0,40}"
     r"|(?:the )?(?:answer|solution|proof) (?:is )?(?:not (?:provided|given|available|found)|omitted)|omitted"
     r"|answers? (?:may|will|can) vary|varies"
 )
+_BLANK = re.compile(r"(?:\\[()\[\]]|[\s\[\](){}\"'?.#*_$\u2026\u200b-])*")
 PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
 """Texts that data sets write where they have no answer."""
 
@@ -295,7 +296,10 @@ def accepted(row: Row) -> list[str]:
 
 
 def _are_texts(items: Iterable[Any]) -> bool:
-    return all(item is None or isinstance(item, str) for item in items)
+    """Whether a list holds texts, beside which a number is the text of one."""
+    return all(item is None or isinstance(item, str | int | float) for item in items) and (
+        not items or any(item is None or isinstance(item, str) for item in items)
+    )
 
 
 _LONGEST_PLACEHOLDER = 200
@@ -311,7 +315,8 @@ def is_placeholder(answer: str) -> bool:
         .replace("—", "-")
     )
     text = " ".join(bare.split()).casefold().strip("().")
-    return text in PLACEHOLDERS or bare.strip() in PLACEHOLDERS or _ELSEWHERE.fullmatch(text) is not None
+    is_blank = _BLANK.fullmatch(bare) is not None
+    return is_blank or text in PLACEHOLDERS or _ELSEWHERE.fullmatch(text) is not None
 
 
 def unanswered(row: Row) -> Unscored | None:

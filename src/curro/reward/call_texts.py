@@ -98,7 +98,8 @@ _NAME_BEFORE_JSON = re.compile(
 def parse_calls(text: str) -> list[Call] | None:
     """The calls of a completion, possibly none (`[]`); None for prose and for a call that cannot be read.
 
-    Calls in tags or fences may have prose around them, and so may bare calls on lines of their own.
+    Calls in tags or fences may have prose around them, and so may bare calls on lines of their own. What
+    stands behind "do not call:" is no call, unless it is in tags.
     """
     try:
         return read_calls(text)
@@ -117,6 +118,7 @@ def read_calls(text: str) -> list[Call] | None:
     if len(text) > LONGEST:
         raise Broken("too long")
     for read in (_marked, _fenced, _bare, _in_lines):
+        text = text if read is _marked else _REFUSED.sub("", text)
         calls = read(text)
         if calls is not None:
             return calls
@@ -190,21 +192,22 @@ def _bare(text: str) -> list[Call] | None:
 
 
 _LINE_END = re.compile(r"\n|(?<=\})\s*;\s*(?=\{)")
+_DENIAL = r"(?:\b(?:not|never|cannot|avoid|instead\sof|without)\b|n't\b)"
 _REFUSED = re.compile(
-    r"^.*(?:\b(?:not|never|cannot|avoid|instead of|without)\b|n't\b)[^.\n]*:[ \t]*\n.*$", re.MULTILINE
+    rf"^[^\[({{\"=\n]*{_DENIAL}(?:(?!\b(?:but|so)\b)[^.:\[({{\"=\n]){{0,200}}:"
+    r"(?:[ \t]*\S.*|\s*```(?:.|\n)*?(?:```|\Z)|(?:\s*^[-*\d].*)+|\s*^.*)",
+    re.MULTILINE | re.IGNORECASE,
 )
-_BEFORE_CALL = re.compile(r"\A\s*(?:[-*]|\d+\.)\s+|\A[^\[({]*:\s+(?=[\[{])")
+_BEFORE_CALL = re.compile(r"\A\s*(?:[-*]|\d+\.)\s+|\A[^\[({]*[:!.]\s+(?=[\[{])")
 
 
 def _in_lines(text: str) -> list[Call] | None:
     """The calls that stand alone on lines of prose, perhaps behind the mark of a list's item or a colon.
 
-    A line behind "do not call:" is no call.
-
     Raises:
         Broken: a line of JSON that describes none.
     """
-    lines = _LINE_END.split(_REFUSED.sub("", text))
+    lines = _LINE_END.split(text)
     return [call for line in lines for call in _bare(_BEFORE_CALL.sub("", line)) or ()] or None
 
 
@@ -285,7 +288,9 @@ def _values(statement: ast.stmt) -> list[ast.expr]:
 
 
 _SPACE = "\u02d1"  # a letter for Python, and for nobody else
-_SPACED_NAME = re.compile(r"(?:(?<=\A\[)|(?<=\), )|\A)[A-Za-z]\w*(?: \w+){1,9}(?=\()")
+_SPACED_NAME = re.compile(
+    rf"(?:(?<=\A\[)|(?<=\), )|\A)(?![^(]*{_DENIAL})[A-Za-z]\w*(?: \w+){{1,9}}(?=\()", re.I
+)
 _JSON_CONSTANTS = {"true": True, "false": False, "null": None}
 
 

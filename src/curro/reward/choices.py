@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from curro.data.raw import Row
+from curro.reward.answers import HEDGE
 from curro.reward.literals import read
 from curro.reward.notation import as_latex, ends_with, unwrapped, words
 from curro.reward.reward import last_message
@@ -16,12 +17,12 @@ _STYLE = re.compile(
 )
 _LETTER = re.compile(
     r"""(?i:(?:the\s+)?(?:(?:correct|right|best|final)\s+)?(?:option|choice|answer|alternative)?\s*(?:is|:)?\s*)(?:
-      [(\[]\s*(?P<a>[A-Za-z])\s*[)\]](?=\W|\Z|[A-Z0-9])
+      [(\[<]\s*(?P<a>[A-Za-z])\s*[)\]>](?=\W|\Z|[A-Z0-9])
     | (?P<b>[A-Ja-j])\s*[.!)]?\Z
     | (?P<c>[A-J])\s*(?:[.):,;=-]|\\colon)(?!\S*[(^_])
     | (?P<d>[B-HJ])\s+(?!(?:is|are|was)\s+(?:wrong|incorrect|false|not)|isn't|can)(?=[a-z(\\0-9])
     | (?P<e>A)\s+(?:because|since|as|is\ correct|is\ the)\b
-    )(?!\W*or\W+(?:\w+\W+)?[A-J]\b)""",
+    )(?!HEDGE)""".replace("HEDGE", HEDGE),
     re.VERBOSE,
 )
 _CALLED = re.compile(
@@ -31,7 +32,9 @@ _CALLED = re.compile(
     | (?i:\b(?:choose|chose|pick|select)\s+)(?P<e>[A-J])(?!\s*[,/]|\s+(?:and|or)\b)(?![\w'])
     | (?:\A|[.:;,!\n=\u2192\u9009\u4e3a\u662f]|(?i:\b(?:is|be|so|thus|hence|therefore|with|picked
         |selected|to|only|leaves|leaving|matches|it's|that's|namely)))\s*\W?(?P<d>[A-J])[^\w?]*\Z)
-    (?!\s+(?:is|are|was)\s+(?:wrong|incorrect|false|not)|\s+(?:cannot|can't|isn't))""",
+    (?!HEDGE|\s+(?:is|are|was)\s+(?:wrong|incorrect|false|not)|\s+(?:cannot|can't|isn't))""".replace(
+        "HEDGE", HEDGE
+    ),
     re.VERBOSE,
 )
 _DENIED = re.compile(

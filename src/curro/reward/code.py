@@ -44,16 +44,17 @@ def _lines(text: str) -> Sequence[list[str]]:
     return lines
 
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"([\[({]*)([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([\])},;:%]*)")
 
 
 def _close(got: str, wanted: str) -> bool:
-    texts = got, wanted
-    if not all(_NUMBER.fullmatch(text) and len(text) < 400 for text in texts):
+    """Whether two words are close numbers, at least one of them no integer, in equal brackets and marks."""
+    first, second = (_NUMBER.fullmatch(text) if len(text) < 400 else None for text in (got, wanted))
+    if not first or not second or first.group(1, 3) != second.group(1, 3):
         return False
-    if all(text.lstrip("+-").isdigit() for text in texts):
+    if all(match[2].lstrip("+-").isdigit() for match in (first, second)):
         return False
-    return abs(float(got) - float(wanted)) <= TOLERANCE * max(1.0, abs(float(wanted)))
+    return abs(float(first[2]) - float(second[2])) <= TOLERANCE * max(1.0, abs(float(second[2])))
 
 
 _LONGEST_PROGRAM = 100_000

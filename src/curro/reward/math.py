@@ -139,6 +139,8 @@ def partly_read(golds: Sequence[str]) -> list[str | None]:
 
 
 _WORDY = re.compile(r"[^\W\d_]+(?:[\s,.'/-]+[^\W\d_]+)*")
+_REASONED = re.compile(r"(yes|no|true|false)\s*(?:[,;:.(]?\s*(?:because|since|as)\b|[,;:.(](?=\D*\Z))")
+"""An answer that goes on with a reason: "Yes, because 3 divides 9", "No. It is odd."."""
 _LONG_WORD = re.compile(r"[^\W\d_]{4}|\b(?:yes|no|odd|north|south|east|west)\b")
 
 
@@ -206,20 +208,26 @@ def _has_both_cases(text: str) -> bool:
 
 
 def _phrases(pair: _Pair) -> float | Unscored | None:
-    """Words, where the answer may go on with a reason, or be the end of a sentence."""
+    """Words, where an answer may go on with a reason, or be the end of a sentence."""
     if not _is_wordy(pair.gold) or pair.numbers[0]:
         return None
     wanted, said = pair.words
+    reasoned = _REASONED.match(wanted)
+    wanted = reasoned[1] if reasoned else wanted
     items = [sorted(re.split(r"\s*,\s*(?:and\s)?\s*|\s+and\s+", text)) for text in pair.words]
     if items[0] == items[1]:
         return Unscored(f"the order of the words in the answer {pair.gold!r:.60} may count")
-    begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said.replace("*", ""))
-    return float(begins is not None or notation.ends_with(pair.answer, pair.gold))
+    begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b|\Z)", said.replace("*", ""))
+    return float(begins is not None or notation.ends_with(pair.answer, wanted))
 
 
 def _dates(pair: _Pair) -> float | None:
+    """Dates; one in digits is no sum or quotient: 2024-01-02 is not 2021."""
     wanted, said = quantities.date(pair.gold), quantities.date(pair.answer)
-    return float(said is not None and quantities.same_dates(wanted, said)) if wanted else None
+    if wanted and said:
+        return float(quantities.same_dates(wanted, said))
+    is_number = pair.numbers[0] and said and not re.search("[a-z]", pair.words[1])
+    return 0.0 if wanted or is_number else None
 
 
 def _numerals(pair: _Pair) -> float | None:
@@ -434,6 +442,8 @@ def _assigned(
 def _is_wordy(gold: str) -> bool:
     """Whether an answer is words, which math-verify would read as products of letters."""
     wanted = notation.words(gold)
+    if _REASONED.match(wanted):
+        return True
     return _WORDY.fullmatch(wanted) is not None and _LONG_WORD.search(wanted) is not None
 
 

@@ -13,6 +13,10 @@ LONGEST = 1000
 """Characters of an answer that is read. A longer one is wrong."""
 
 
+CURRENCIES = "\xa3\xa5\u0e3f\u20a0-\u20c0"
+"""Signs of currencies but the dollar, for a set of a regular expression."""
+
+
 def pairs(table: str) -> list[tuple[str, str]]:
     items = table.split()
     return list(zip(items[::2], items[1::2], strict=True))
@@ -308,6 +312,7 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(rf"(?<=\S)[\s,;\\]*\(?\s*{_IN_INTEGERS}\s*\)?\Z"), ""),
     (re.compile(rf"\A\\?\{{([^{{}}|:]+)(?:\\mid|\||:)\s*{_IN_INTEGERS}\s*\\?\}}\Z"), r"\1"),
     (re.compile(r"(?<=\D)" + _POWER_OF_UNIT + r"\Z"), r"\1"),
+    (re.compile(r"\A[a-z]?\s*\\in\s*(?=[(\[]|\\(?:emptyset|varnothing))"), ""),
     (re.compile(r"\\lg(?![a-z])"), r"\\log_{10} "),
     (re.compile(r"\\log_\s*\{?e\}?(?![a-z])"), r"\\ln "),
     (re.compile(r"\\langle"), "("),
@@ -345,7 +350,7 @@ def expression(text: str) -> str:
     builder = _SET_BUILDER.match(text)
     if builder and re.search(r"[<>]|\\[lg]eq?(?![a-z])", builder[1]):
         text = builder[1]
-    text = re.sub(r"\A(?:\\?\$|€|£|¥|₹)\s*(?=[\d.(\\-])", "", text)
+    text = re.sub(rf"\A(?:\\?\$|[{CURRENCIES}])\s*(?=[\d.(\\-])", "", text)
     for pattern, mark in _MARKS:
         text = pattern.sub(mark, text)
     return text.strip()
@@ -365,7 +370,7 @@ _PROSE = re.compile(r"(?<![A-Za-z\\])(?!(?:and|or)\b)[A-Za-z]{2,}(?![A-Za-z({])"
 _TERM = re.compile(
     r"[\d.,:+\-*/^()=%\\{}$_<>!|\[\]]*(?:(?:\\[A-Za-z]+|sqrt|pi|inf|mod|sin|cos|tan|log|ln|exp|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))[\d.,:+\-*/^()=%{}$_<>!|\[\]]*)*\Z"
 )
-_BEGINS = re.compile(r"[\d.(\[{|+\-$\\]|[A-Za-z]\s*[\^=+\-*/<>_(]|ln|log|sin|cos|tan|exp")
+_BEGINS = re.compile(r"[\d.(\[{|+\-$\\]|[A-Za-z]\s*[\^=+\-*/<>_(!]|ln|log|sin|cos|tan|exp")
 
 
 _CJK = re.compile(r"[\u3001\u3002\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
@@ -424,7 +429,7 @@ _LABEL = re.compile(
 
 def _run(line: str) -> str | None:
     run: list[str] = []
-    line = _LABEL.sub("", re.sub(r"(?<![\w)])\*\*|\*\*(?![\w(])|`", " ", line))
+    line = _LABEL.sub("", re.sub(rf"(?<![\w)])\*\*|\*\*(?![\w(])|`|(?<=\d)[{CURRENCIES}]", " ", line))
     for term in reversed(line.split()):
         term = term.rstrip(";:!?" if run else ",;:!?")
         term = term.removesuffix(".") if not run else term

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from curro.reward.notation import LONGEST, SCALES, SPACES, STYLED, pairs, unwrapped, words
+from curro.reward.notation import CURRENCIES, LONGEST, SCALES, SPACES, STYLED, pairs, unwrapped, words
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _POWER = r"10\s*(?:\^|\*\*)\s*[{(]{0,2}\s*(?P<POWER>[+-]?\s*\d{1,4})(?!\d)\s*[)}]{0,2}"
 _CURRENCY = (
-    r"(?:US|A|C|HK|NT|R)?\\?\$|\\?[€£¥₹₩₽]|\\(?:euro|pounds|yen)\b"
+    rf"(?:US|A|C|HK|NT|R)?\\?\$|\\?[{CURRENCIES}]|\\(?:euro|pounds|yen)\b"
     r"|(?:USD|EUR|GBP|INR|RMB|CNY|JPY|Rs\.?)(?=\s?\d)"
 )
 _NUMBER = re.compile(
@@ -438,7 +438,7 @@ _MONTHS = [
 _MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
 _DATE = re.compile(
     rf"(?:(?P<m>{_MONTH})\.?\s+(?P<d>\d{{1,2}})|(?P<day>\d{{1,2}})\s+(?:of\s+)?(?P<month>{_MONTH}))"
-    r"(?:,?\s+(?P<y>\d{4}))?|(?P<iso>\d{4})[-/](?P<mm>\d\d)[-/](?P<dd>\d\d)"
+    r"(?:,?\s+(?P<y>\d{4}))?|(?P<iso>\d{4})[-/](?P<mm>0?[1-9]|1[0-2])[-/](?P<dd>[0-3]?\d)"
 )
 _NUMERIC_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 """Month first, unless there is no such month."""

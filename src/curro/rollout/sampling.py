@@ -13,7 +13,7 @@ import torch
 from curro.core.groups import sum_of_parts
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
-from curro.reward.completion import with_facts
+from curro.reward.completion import CUT, with_facts
 from curro.reward.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
 from curro.reward.environments.play import Trajectory, play
 from curro.reward.reward import Reward
@@ -54,8 +54,9 @@ def attempts(
     The episodes of a prompt start alike, and unlike training's.
 
     Returns:
-        B = rows x n texts, a prompt's one after another, and the row of each, with the episode's reward or
-        with the completion's length (the columns of `curro.reward.completion`).
+        B = rows x n texts, a prompt's one after another, and the row of each, with the completion's length
+        and whether it was cut (the columns of `curro.reward.completion`); of an episode with its reward, and
+        whether it reached `max_new_tokens`.
     """
     repeated = [row for row in rows for _ in range(n)]
     options: dict[str, Any] = {"settings": settings, "batch": batch}
@@ -71,7 +72,8 @@ def attempts(
     played = episodes(model, tokenizer, repeated, environment, **options)
     texts = tokenizer.batch_decode([trajectory.ids for trajectory in played], skip_special_tokens=True)
     return texts, [
-        {**row, EPISODE_REWARD: trajectory.reward} for row, trajectory in zip(repeated, played, strict=True)
+        {**row, EPISODE_REWARD: trajectory.reward, CUT: len(trajectory.ids) >= settings.max_new_tokens}
+        for row, trajectory in zip(repeated, played, strict=True)
     ]
 
 

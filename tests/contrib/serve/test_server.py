@@ -239,15 +239,3 @@ def test_what_comes_over_the_wire_is_answered_and_logged_nowhere(tmp_path, capfd
     with serving(tmp_path) as address:
         assert b" %d " % status in answer(address, request_bytes).partition(b"\r\n")[0] + b" "
     assert capfd.readouterr().err == ""
-
-
-def test_whoever_holds_all_connections_open_keeps_nobody_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "CONNECTIONS", 20)
-    with serving(tmp_path) as address:
-        half = [socket.create_connection(address, timeout=600) for _ in range(50)]
-        for connection in half:
-            connection.sendall(b"POST /select HTTP/1.1\r\nHost: here\r\n")
-        assert answer(address, b"GET /metrics HTTP/1.1\r\n" + TOKEN + b"\r\n").startswith(b"HTTP/1.1 200")
-        assert half[0].recv(10) == b""  # the oldest has made room
-        for connection in half:
-            connection.close()

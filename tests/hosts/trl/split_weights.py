@@ -53,6 +53,6 @@ if host.accelerator.is_main_process:
     plain = copy_of(before)
     plain.load_state_dict(after)
     host.model_wrapped = host.model = plain
-    host.main_process._is_split = lambda: False
+    host.is_fsdp_enabled = False
     report["plain answers"] = [reply.completion_ids for reply in host.policy.answer(ASKED, 5)]
 (folder / f"rank{host.accelerator.process_index}.json").write_text(json.dumps(report))

@@ -70,7 +70,7 @@ def test_an_older_trl_is_refused(monkeypatch):
 
 def test_without_the_accelerations_the_same_is_trained(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(
-        "curro.hosts.trl.trainer.check_contract", lambda trainer: {seams.ACCELERATIONS: "TRL 9 has changed"}
+        "curro.hosts.trl.seams.check_contract", lambda trainer: {seams.ACCELERATIONS: "TRL 9 has changed"}
     )
     host = trainer(tmp_path)
     assert "without accelerations: TRL 9 has changed" in caplog.text
@@ -81,7 +81,7 @@ def test_without_the_accelerations_the_same_is_trained(tmp_path, monkeypatch, ca
 
 def test_a_gate_is_refused_where_its_rounds_cannot_be_made(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "curro.hosts.trl.trainer.check_contract", lambda trainer: {seams.ROUNDS: "TRL 9 has changed"}
+        "curro.hosts.trl.seams.check_contract", lambda trainer: {seams.ROUNDS: "TRL 9 has changed"}
     )
     trainer(tmp_path)
     with pytest.raises(curro.ConfigError, match="TRL 9 has changed, on which gates"):

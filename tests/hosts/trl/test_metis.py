@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -115,9 +116,8 @@ def test_auxiliary_samples_of_several_rounds_are_dealt_out_over_parts_and_proces
     for rank in range(2):
         parts: list[dict[str, Any]] = [{}, {}]
         samples = [auxiliary_of(number, 1.5), auxiliary_of(1, 6.0)]
-        share_out(
-            parts, samples, rank=rank, processes=2, divisor=3.0, device=torch.device("cpu"), pad_token=0
-        )
+        accelerator: Any = SimpleNamespace(process_index=rank, num_processes=2, device=torch.device("cpu"))
+        share_out(parts, samples, accelerator, divisor=3.0, pad_token=0)
         for part in parts:
             shapes.add(len(part["auxiliary_weights"]))
             rows = part["auxiliary_completion_ids"], part["auxiliary_advantages"], part["auxiliary_weights"]

@@ -112,15 +112,15 @@ def test_prompts_that_several_processes_evaluate_twice_count_once(tmp_path, sign
         tmp_path, reward_funcs=[reward, other], signal=signal, eval_dataset=rows, eval_strategy="steps",
         per_device_eval_batch_size=4, eval_steps=1, max_steps=1,
     )  # fmt: skip
-    generate = host._generate_held_out
+    generate = host._generate_and_score_completions
 
     def twice(inputs):
         output = generate(inputs)
         if len(host._held_out) == len(rows):
-            host._held_out.append(next(group for group in host._held_out if group.rewards.all()))
+            host._held_out.append(next(rewards for rewards in host._held_out if rewards.any()))
         return output
 
-    host._generate_held_out = twice
+    host._generate_and_score_completions = twice
     host.train()
     history = read_history(RunFolder.open(tmp_path))
     assert history.series("eval/pass@1")[1].tolist() == [pytest.approx(1 / 3)]

@@ -187,6 +187,8 @@ def test_outputs_are_compared_by_words_and_lines():
     assert not same_output(b"0.5", "0.3")
     assert not same_output(b"1.0 1", "1.0")
     assert not same_output(b"nan", "1.0")
+    assert same_output(b"[0.30000000000000004, 1]", "[0.3, 1]")
+    assert not same_output(b"(0.3, 1]", "[0.3, 1]")
     for got, expected in ((b"0.333333", "0.3333333333"), (b"2.0", "2"), (b"1e3", "1000.0"), (b"-0.0", "0")):
         assert same_output(got, expected)
     assert not same_output(b"\xff", "")

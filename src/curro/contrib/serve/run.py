@@ -6,14 +6,10 @@ import os
 import re
 import secrets
 import signal
-import socket
-import socketserver
 import stat
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +18,6 @@ from curro.contrib.serve.client import JSON, KEY
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
-
-CONNECTIONS = 256
-"""How many connections without the token may be open; a further one takes the place of the oldest."""
 
 SECONDS = 60
 """How long a connection may send nothing."""
@@ -105,7 +98,6 @@ class Handler(BaseHTTPRequestHandler):
     def _respond(self) -> None:
         try:
             self.server.service.check_token(self.headers.get("Authorization", ""))
-            self.server.trust(self.connection)
             body = self.rfile.read(self._length())
             form = self.headers.get("Content-Type", JSON).partition(";")[0].strip()
             key = self.headers.get(KEY, "")[:100]
@@ -138,15 +130,14 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: whoever reaches the port, without the token too, could fill the disk."""
 
 
-class CurriculumServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Answers each connection in a thread; open connections keep no other client out.
+class CurriculumServer(ThreadingHTTPServer):
+    """Answers each connection in a thread.
 
     Args:
         port: on the loopback interface; 0 takes a free one.
         service: what answers.
     """
 
-    daemon_threads = allow_reuse_address = True
     request_queue_size = 128
 
     def __init__(self, port: int, service: Service) -> None:
@@ -155,31 +146,6 @@ class CurriculumServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         except OSError as error:
             raise ConfigError(f"the service cannot listen at {port}: {error.strerror}") from error
         self.service = service
-        self._open: OrderedDict[int, socket.socket] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            self._open[id(request)] = request
-            while len(self._open) > CONNECTIONS:
-                _, oldest = self._open.popitem(last=False)
-                _end(oldest)
-        super().process_request(request, client_address)
-
-    def trust(self, connection: socket.socket) -> None:
-        """Give no other connection the place of this one, which has shown the token."""
-        with self._lock:
-            self._open.pop(id(connection), None)
-
-    def shutdown_request(self, request: Any) -> None:
-        self.trust(request)
-        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing: a connection that breaks is the client's affair."""
-
-
-def _end(connection: socket.socket) -> None:
-    """Wake the thread that waits for this connection; it closes it."""
-    with suppress(OSError):  # it has ended by itself
-        connection.shutdown(socket.SHUT_RDWR)

@@ -7,19 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate import Accelerator
+from torch.nn.utils.rnn import pad_sequence
 from transformers import TrainerCallback
-from trl.trainer.utils import pad
 
 from curro.core.policy import AuxiliarySamples, join_auxiliary, tokens_divisor
-
-
-def slots_of(auxiliary_samples: int, slots: int) -> np.ndarray:
-    """The slot (J,) of each auxiliary sample. Slots are filled evenly, and neighbours go to different slots.
-
-    Auxiliary samples come in the order of the draw, the most promising first.
-    """
-    used = min(auxiliary_samples, slots)
-    return np.arange(auxiliary_samples) % used * slots // used
 
 
 def loss_divisor(loss_type: str, *, longest: int, tokens: int, rollouts: int) -> float:
@@ -36,59 +28,48 @@ def loss_divisor(loss_type: str, *, longest: int, tokens: int, rollouts: int) ->
 def share_out(
     parts: Sequence[dict[str, Any]],
     auxiliary_samples: Sequence[AuxiliarySamples],
+    accelerator: Accelerator,
     *,
-    rank: int,
-    processes: int,
     divisor: float,
-    device: torch.device,
     pad_token: int,
 ) -> None:
     """Put a process's share of the auxiliary samples beside its rollouts that wait to be trained on.
 
-    The J auxiliary samples are dealt out over the processes and the S parts of the generation, scaled by
-    (processes x S) / J, because processes and parts are averaged. With one optimizer step a generation its
-    gradient is that of (9), with several on average. Every share has equally many rows, so that all processes
-    do the same: a missing sample is a row of two tokens with advantage 0. The tensors stay with the rollouts
-    in TRL's buffer, and so in checkpoints.
+    The J auxiliary samples, the most promising first, are dealt out evenly over the processes and the S parts
+    of the generation, neighbours to different ones. They are scaled by (processes x S) / J, because processes
+    and parts are averaged. With one optimizer step a generation its gradient is that of (9), with several on
+    average. Every share has equally many rows, so that all processes do the same: a missing sample is a row
+    of two tokens with advantage 0. The tensors stay with the rollouts in TRL's buffer, and so in checkpoints.
 
     Args:
         parts: TRL's `_buffered_inputs`, S = `steps_per_generation` of them.
-        rank: of this process.
+        accelerator: knows this process's place among all.
         divisor: of the auxiliary loss, from `loss_divisor`.
     """
     prompts_J, completions_J, advantages_J, weights_J = join_auxiliary(auxiliary_samples)
-    if not prompts_J:
+    samples, slots = len(prompts_J), len(parts) * accelerator.num_processes
+    if not samples:
         return
-    weights_J = weights_J / divisor
-    slots = len(parts) * processes
-    slot_J = slots_of(len(prompts_J), slots)
-    blank = (prompts_J[0][-1:], completions_J[0][:1])
-    for number, part in enumerate(parts):
-        mine = np.flatnonzero(slot_J == rank * len(parts) + number)
-        missing = -(-len(prompts_J) // slots) - len(mine)
-        rows = [(prompts_J[j], completions_J[j]) for j in mine] + [blank] * missing
-        scaled = np.pad(advantages_J[mine] * slots / len(prompts_J), (0, missing))
-        tensors = _tensors(rows, scaled, np.pad(weights_J[mine], (0, missing)), pad_token)
-        part.update({name: tensor.to(device) for name, tensor in tensors.items()})
-
-
-def _tensors(
-    rows: Sequence[tuple[Sequence[int], Sequence[int]]],
-    advantages: np.ndarray,
-    weights: np.ndarray,
-    pad_token: int,
-) -> dict[str, torch.Tensor]:
-    """Rows padded as TRL pads its own: prompts left, completions right."""
-    tensors = {
-        "auxiliary_advantages": torch.tensor(advantages, dtype=torch.float32),
-        "auxiliary_weights": torch.tensor(weights, dtype=torch.float32),
-    }
-    for name, side, column in (("prompt", "left", 0), ("completion", "right", 1)):
-        ids = [torch.tensor(row[column], dtype=torch.long) for row in rows]
-        masks = [torch.ones_like(row) for row in ids]
-        tensors[f"auxiliary_{name}_ids"] = pad(ids, padding_value=pad_token, padding_side=side)
-        tensors[f"auxiliary_{name}_mask"] = pad(masks, padding_value=0, padding_side=side)
-    return tensors
+    used = min(samples, slots)
+    slot_J = np.arange(samples) % used * slots // used
+    for number, part in enumerate(parts, start=accelerator.process_index * len(parts)):
+        mine = np.flatnonzero(slot_J == number)
+        missing = -(-samples // slots) - len(mine)
+        numbers = {
+            "advantages": np.pad(advantages_J[mine] * slots / samples, (0, missing)),
+            "weights": np.pad(weights_J[mine] / divisor, (0, missing)),
+        }
+        tensors = {name: torch.tensor(values, dtype=torch.float32) for name, values in numbers.items()}
+        # padded as TRL pads its own rows: prompts left, completions right
+        for name, side, ids_J, blank in (
+            ("prompt", "left", prompts_J, prompts_J[0][-1:]),
+            ("completion", "right", completions_J, completions_J[0][:1]),
+        ):
+            rows = [torch.tensor(ids) for ids in [*(ids_J[j] for j in mine), *[blank] * missing]]
+            masks = [torch.ones_like(row) for row in rows]
+            tensors[f"{name}_ids"] = pad_sequence(rows, True, pad_token, side)
+            tensors[f"{name}_mask"] = pad_sequence(masks, True, 0, side)
+        part |= {f"auxiliary_{name}": tensor.to(accelerator.device) for name, tensor in tensors.items()}
 
 
 def auxiliary_loss(
@@ -123,12 +104,8 @@ class EmptySteps(TrainerCallback):
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         optimizer, accelerator = kwargs["optimizer"], self._trainer.accelerator
-        gradients = (
-            weight.grad
-            for group in optimizer.param_groups
-            for weight in group["params"]
-            if weight.grad is not None
-        )
+        weights = (weight for group in optimizer.param_groups for weight in group["params"])
+        gradients = (weight.grad for weight in weights if weight.grad is not None)
         has_signal = torch.tensor(float(any(bool(gradient.any()) for gradient in gradients)))
         is_empty = not accelerator.gather(has_signal.to(accelerator.device)).any()
         if is_empty:

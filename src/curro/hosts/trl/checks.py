@@ -14,6 +14,7 @@ from peft import PeftConfig
 from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
 from trl.chat_template_utils import supports_tool_calling
+from trl.trainer.utils import get_callable_name
 
 from curro.core.bases import Selection
 from curro.core.curriculum import Curriculum
@@ -28,16 +29,6 @@ from curro.reward.adapters import refuse_columns, reward_of
 from curro.reward.row_checks import check_before_run
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
-
-
-def named_arguments(trainer: type[Any], args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a trainer by name, also of a class with **kwargs that another library puts there."""
-    bound = inspect.signature(trainer).bind_partial(*args, **kwargs)
-    others = [p.name for p in bound.signature.parameters.values() if p.kind is p.VAR_KEYWORD]
-    given = dict(bound.arguments)
-    for name in others:
-        given |= given.pop(name, {})
-    return given
 
 
 def build_curriculum(
@@ -68,13 +59,23 @@ def build_curriculum(
     return Curriculum.from_config({"seed": seed, **config, **beside}, rows)
 
 
-def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
-    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them.
+KINDS: dict[str, tuple[Any, str]] = {
+    "args": (GRPOConfig, "a GRPOConfig"),
+    "train_dataset": (Dataset, "a `datasets.Dataset` to choose from"),
+    "processing_class": ((PreTrainedTokenizerBase, ProcessorMixin), "a tokenizer or a processor"),
+    "peft_config": (PeftConfig, "an object such as peft.LoraConfig(r=8)"),
+    "tools": (list, "a list of functions"),
+    "rollout_func": (Callable, "a function"),
+    "environment_factory": ((Callable, Mapping), "a class or function that makes environments"),
+    "keep": (KeepRollouts, "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
+    "fill": (FillSettings, "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
+    "on_groups": (Callable, "a function that takes a GroupRecord"),
+}
+"""What some arguments are, of TRL's and of the trainer's own."""
 
-    Args:
-        given: TRL's arguments.
-        own: `keep`, `fill` and `on_groups`.
-    """
+
+def check_kinds(given: Mapping[str, Any]) -> None:
+    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them; None is none given."""
     if given.get("train_dataset") is None:
         raise ConfigError(
             "`train_dataset` is required: it may be left out only where one `environment_factory` makes the "
@@ -82,34 +83,12 @@ def check_kinds(given: Mapping[str, Any], **own: Any) -> None:
         )
     if given.get("model") is None:
         raise ConfigError("`model` is required: the name of a model, or the model")
-    nothing = type(None)
-    kinds: dict[str, tuple[Any, str]] = {
-        "args": (GRPOConfig, "a GRPOConfig"),
-        "train_dataset": (Dataset, "a `datasets.Dataset` to choose from"),
-        "processing_class": (
-            (PreTrainedTokenizerBase, ProcessorMixin, nothing),
-            "a tokenizer or a processor",
-        ),
-        "peft_config": ((PeftConfig, nothing), "an object such as peft.LoraConfig(r=8)"),
-        "tools": ((list, nothing), "a list of functions"),
-        "rollout_func": ((Callable, nothing), "a function"),
-        "environment_factory": ((Callable, Mapping, nothing), "a class or function that makes environments"),
-        "keep": (KeepRollouts, "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
-        "fill": (FillSettings, "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
-        "on_groups": ((Callable, nothing), "a function that takes a GroupRecord"),
-    }
-    for name, value in {**given, **own}.items():
-        kind, what = kinds.get(name, (object, ""))
-        if not isinstance(value, kind):
+    for name, (kind, what) in KINDS.items():
+        value = given.get(name)
+        if value is not None and not isinstance(value, kind):
             text = " ".join(repr(type(value) if name == "train_dataset" else value).split())
             raise ConfigError(f"{name} is {what}, not {text:.50}")
     check_writable(Path(cast(str, given["args"].output_dir)))
-
-
-def placeholder_rows(args: GRPOConfig) -> Dataset:
-    """Rows for environments that make their own prompts, one a group of a batch, as TRL makes them."""
-    groups = cast(int, args.generation_batch_size) // cast(int, args.num_generations)
-    return Dataset.from_dict({"prompt": [[{"role": "user", "content": ""}]] * groups})
 
 
 def rows_of(dataset: Dataset, *, is_played: bool) -> DatasetRows:
@@ -159,21 +138,19 @@ def reward_functions(value: Any, args: GRPOConfig, *, may_lack: bool) -> list[An
     return functions
 
 
+def is_model(function: Any) -> bool:
+    """Whether a reward is a model or the name of one."""
+    return isinstance(function, str) or hasattr(function, "config")
+
+
 def reward_names(functions: Sequence[Any]) -> list[str]:
     """The names that TRL will give reward functions."""
-    names = []
-    for function in map(_unwrapped, functions):
-        if isinstance(function, str) or hasattr(function, "config"):
-            names.append(model_name(function))
-        else:
-            names.append(getattr(function, "__name__", type(function).__name__))
-    return names
+    return [model_name(one) if is_model(one) else get_callable_name(one) for one in functions]
 
 
-def _unwrapped(function: Any) -> Any:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
+def model_name(model: Any) -> str:
+    """The last part of a model's name, by which TRL calls its rewards and the folder of a run."""
+    return str(model if isinstance(model, str) else model.config._name_or_path).split("/")[-1]
 
 
 def check_rows(
@@ -199,7 +176,7 @@ def check_rows(
     }  # fmt: skip
     given = {"prompts", "completions", *extra, *rows.column_names} - {"prompt", "completion"}
     for function, name in zip(functions, reward_names(functions), strict=True):
-        if isinstance(function, str) or hasattr(function, "config"):
+        if is_model(function):
             continue
         try:
             inspect.signature(function).bind(**dict.fromkeys(given))
@@ -209,51 +186,35 @@ def check_rows(
                 f"column of the data by name: {error}; the rows have {', '.join(rows.column_names)}"
             ) from None
         reward = reward_of(function, name, extra)
-        is_own = getattr(function, "reward", None) is not reward
-        if not is_own:
+        is_curros = getattr(function, "reward", None) is reward
+        if is_curros:
             refuse_columns(reward, rows.column_names)
-        inner = _unwrapped(function)
-        is_awaited = any(map(inspect.iscoroutinefunction, (inner, inner.__call__)))
-        if not is_awaited and not (is_own and args.process_index):
+        while isinstance(function, functools.partial):
+            function = function.func
+        is_awaited = any(map(inspect.iscoroutinefunction, (function, function.__call__)))
+        if not is_awaited and (is_curros or not args.process_index):
             check_before_run(rows, reward, say, "no_check=True")
-
-
-def model_name(model: Any) -> str:
-    """The last part of a model's name, by which TRL calls its rewards and the folder of a run."""
-    return str(model if isinstance(model, str) else model.config._name_or_path).split("/")[-1]
 
 
 def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
     """The tokenizer or processor, which TRL would read after the model."""
     reader, model = given.get("processing_class"), given["model"]
-    if reader is None:
-        name = model if isinstance(model, str) else model.config._name_or_path
-        try:
-            reader = AutoProcessor.from_pretrained(
-                name,
-                revision=cast(Any, args.model_init_kwargs or {}).get("revision"),
-                truncation_side="left",
-                padding_side="left",
-                trust_remote_code=args.trust_remote_code,
-            )
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"no tokenizer of {name!r} can be read ({str(error).splitlines()[0]}): check the name, or "
-                "give a tokenizer as `processing_class`"
-            ) from None
-    return reader
-
-
-def media(dataset: Dataset) -> str:
-    """Where the rows have images, video or sound, in words; empty if they have text alone."""
-    columns = sorted({"image", "images"}.intersection(dataset.column_names))
-    if columns:
-        return f"the column {', '.join(columns)}"
-    if "prompt" not in dataset.column_names or isinstance(dataset[0]["prompt"], str):
-        return ""
-    parts = dataset.select_columns(["prompt"]).iter(8192)
-    first = first_media(({"prompt": prompt} for part in parts for prompt in part["prompt"]), ())
-    return "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
+    if reader is not None:
+        return reader
+    name = model if isinstance(model, str) else model.config._name_or_path
+    try:
+        return AutoProcessor.from_pretrained(
+            name,
+            revision=cast(Any, args.model_init_kwargs or {}).get("revision"),
+            truncation_side="left",
+            padding_side="left",
+            trust_remote_code=args.trust_remote_code,
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"no tokenizer of {name!r} can be read ({str(error).splitlines()[0]}): check the name, or "
+            "give a tokenizer as `processing_class`"
+        ) from None
 
 
 def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
@@ -279,6 +240,18 @@ def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]
     return sentence
 
 
+def media(dataset: Dataset) -> str:
+    """Where the rows have images, video or sound, in words; empty if they have text alone."""
+    columns = sorted({"image", "images"}.intersection(dataset.column_names))
+    if columns:
+        return f"the column {', '.join(columns)}"
+    if "prompt" not in dataset.column_names or isinstance(dataset[0]["prompt"], str):
+        return ""
+    parts = dataset.select_columns(["prompt"]).iter(8192)
+    first = first_media(({"prompt": prompt} for part in parts for prompt in part["prompt"]), ())
+    return "" if first is None else f"{', '.join(first[1])} in row {first[0]}"
+
+
 def check_combinations(
     given: Mapping[str, Any], curriculum: Curriculum, when_short: str, update_option: str | None
 ) -> None:
@@ -290,11 +263,11 @@ def check_combinations(
         update_option: an option that changes optimizer steps, if there is one.
     """
     args, dataset, reader = given["args"], given["train_dataset"], given["processing_class"]
+    factory: Any = given.get("environment_factory")
     rows, group = args.generation_batch_size, args.num_generations
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
-    own_advantage, first = curriculum.has_advantage, curriculum.allocation.first
+    first = curriculum.allocation.first
     prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
-    factory: Any = given.get("environment_factory")
     factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
     is_named = isinstance(factory, Mapping) and "environment" in dataset.column_names
     other = set(dataset["environment"]) - {*factory} if is_named else set()
@@ -321,7 +294,7 @@ def check_combinations(
             '"top-up" or "error"',
         ),
         (
-            allotted and not own_advantage,
+            allotted and not curriculum.has_advantage,
             "TRL's own advantages need groups of one size: give the curriculum an advantage beside its "
             'allocation ("leave-one-out")',
         ),

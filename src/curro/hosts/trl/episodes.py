@@ -2,67 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 
 from curro.hosts.trl.seams import end_tokens, replaced, single_completions
-from curro.reward.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
+from curro.reward.environments.environment import EPISODE_REWARD, ObservationTokens, episode_seed
 from curro.reward.environments.play import play
 
 
-class EpisodeRollouts:
-    """Plays an episode for each of the trainer's rows, with TRL's own generation for every turn.
+def play_episodes(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+    """Play an episode for each of the trainer's rows, with TRL's own generation for every turn.
 
-    TRL trains on the tokens whose `env_mask` is 1, and counts those alone as a completion's length; the
-    episode's reward reaches the reward function as a column.
+    It is TRL's `rollout_func`, which gets the trainer. TRL trains on the tokens whose `env_mask` is 1, and
+    counts those alone as a completion's length; the episode's reward reaches the reward function as a column.
     """
+    accelerator, rows, environment = trainer.accelerator, trainer.rows, trainer.environment
+    prompt_ids = trainer._tokenize_prompts(prompts)[0]
 
-    def __init__(self, environment: Environment, rows: Callable[[], list[dict[str, Any]]]) -> None:
-        self.environment, self.rows = environment, rows
+    def generate(contexts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
+        with single_completions(trainer) as number:
+            return trainer._generate_single_turn(contexts, None, {}, *number)
 
-    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        """TRL's `rollout_func`: it passes its trainer."""
-        host, accelerator, rows = trainer, trainer.accelerator, self.rows()
-        prompt_ids = host._tokenize_prompts(prompts)[0]
+    def anyone(playing: bool) -> bool:
+        return bool(accelerator.gather(torch.tensor([playing], device=accelerator.device)).any())
 
-        def generate(contexts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
-            with single_completions(host) as number:
-                return host._generate_single_turn(contexts, None, {}, *number)
-
-        def anyone(playing: bool) -> bool:
-            return bool(accelerator.gather(torch.tensor([playing], device=accelerator.device)).any())
-
-        when = (trainer.args.seed, trainer.state.global_step)
-        config, longest = getattr(host, "generation_config", None), self.environment.turn_tokens
-        # transformers generates no more than an action has; vLLM's actions are cut afterwards
-        short_turns = (
-            nullcontext()
-            if config is None
-            else replaced(config, max_new_tokens=min(longest, config.max_new_tokens))
+    when = (trainer.args.seed, trainer.state.global_step)
+    config = getattr(trainer, "generation_config", None)
+    # transformers generates no more than an action has; vLLM's actions are cut afterwards
+    short_turns = (
+        nullcontext()
+        if config is None
+        else replaced(config, max_new_tokens=min(environment.turn_tokens, config.max_new_tokens))
+    )
+    with short_turns:
+        played = play(
+            environment,
+            rows,
+            prompt_ids,
+            [episode_seed(row, *when) for row in rows],
+            tokenizer=trainer._tokenizer,
+            ends=set(end_tokens(trainer)),
+            observations=ObservationTokens(
+                trainer.processing_class, template=trainer.chat_template, options=trainer.chat_template_kwargs
+            ),
+            generate=generate,
+            max_tokens=trainer.max_completion_length,
+            anyone=anyone,
         )
-        with short_turns:
-            played = play(
-                self.environment,
-                rows,
-                prompt_ids,
-                [episode_seed(row, *when) for row in rows],
-                tokenizer=host._tokenizer,
-                ends=set(end_tokens(host)),
-                observations=ObservationTokens(
-                    host.processing_class, template=host.chat_template, options=host.chat_template_kwargs
-                ),
-                generate=generate,
-                max_tokens=host.max_completion_length,
-                anyone=anyone,
-            )
-        logprobs = [trajectory.logprobs for trajectory in played]
-        return {
-            "prompt_ids": prompt_ids,
-            "completion_ids": [trajectory.ids for trajectory in played],
-            "logprobs": logprobs if any(logprobs) else None,
-            "env_mask": [trajectory.action_mask for trajectory in played],
-            EPISODE_REWARD: [trajectory.reward for trajectory in played],
-        }
+    logprobs = [trajectory.logprobs for trajectory in played]
+    return {
+        "prompt_ids": prompt_ids,
+        "completion_ids": [trajectory.ids for trajectory in played],
+        "logprobs": logprobs if any(logprobs) else None,
+        "env_mask": [trajectory.action_mask for trajectory in played],
+        EPISODE_REWARD: [trajectory.reward for trajectory in played],
+    }

@@ -103,9 +103,8 @@ class Notices:
         for name in self._parts:
             part_PG = feedback.named[name]
             self._is_binary[name] &= bool(np.isin(part_PG[~np.isnan(part_PG)], (0.0, 1.0)).all())
-            highest_P = np.nanmax(part_PG, axis=1, initial=-np.inf)
-            lowest_P = np.nanmin(part_PG, axis=1, initial=np.inf)
-            self._flat[name] += int((varies_P & ~(highest_P > lowest_P)).sum())
+            part_varies_P = Feedback(feedback.tickets, part_PG).variances > 0
+            self._flat[name] += int((varies_P & ~part_varies_P).sum())
         if self._varying < WATCHED:
             return
         self._watches_parts = False

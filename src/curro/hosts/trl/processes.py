@@ -26,28 +26,12 @@ class MainProcess:
     wait in `decide`, the main process may use `whole_model`, as often as it has to ask the policy.
 
     Args:
-        model: gives the model that is trained, as the accelerator has prepared it.
-        is_split: tells whether its weights are split over the processes.
+        host: the trainer, of which the accelerator and the model as that has prepared it are used.
     """
 
-    def __init__(
-        self,
-        accelerator: Accelerator,
-        model: Callable[[], Any] = lambda: None,
-        is_split: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.accelerator, self._model, self._is_split = accelerator, model, is_split
+    def __init__(self, host: Any) -> None:
+        self._host, self.accelerator = host, host.accelerator
         self._copy: Any = None
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this process is the main one."""
-        return self.accelerator.is_main_process
-
-    @property
-    def processes(self) -> int:
-        """How many processes train."""
-        return self.accelerator.num_processes
 
     def decide(self, decision: Callable[[], T]) -> T:
         """Call `decision` on the main process; return its result, or raise its error, on every process."""
@@ -74,8 +58,8 @@ class MainProcess:
         Weights that FSDP2 has split are gathered into a plain copy, in the number format in which FSDP2
         computes. Between the calls the copy is kept on the CPU.
         """
-        model = self._model()
-        if not self._is_split():
+        model = self._host.model_wrapped
+        if not (self._host.is_fsdp_enabled or self._host.is_deepspeed_enabled):
             yield model
             return
         if not self.accelerator.is_fsdp2 or hasattr(model, "peft_config"):
@@ -100,7 +84,7 @@ class MainProcess:
         """Gather the weights by name for the main process; the others keep nothing of them."""
         precision = self.accelerator.state.fsdp_plugin.mixed_precision_policy
         weights: dict[str, torch.Tensor] = {}
-        for name, weight in self._model().state_dict().items():
+        for name, weight in self._host.model_wrapped.state_dict().items():
             if isinstance(weight, DTensor):
                 dtype = getattr(precision, "param_dtype", None) or weight.dtype
                 weight = cast(DTensor, weight.to(dtype)).full_tensor()

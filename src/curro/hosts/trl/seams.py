@@ -113,23 +113,14 @@ def check_contract(trainer: type[Any]) -> dict[str, str]:
     if Version(trl.__version__) < Version(FIRST):
         raise ConfigError(f"TRL {trl.__version__} is older than {FIRST}: pip install -U trl")
     used = _names(cast(Hashable, trainer))
-    lost: dict[str, list[str]] = {}
-    for serves, methods in WRAPPED.items():
-        lost[serves] = [
-            name
-            for name, takes in methods.items()
-            if not _takes(trainer, name, takes) or (name.startswith("_") and name not in used)
-        ]
-    for serves, names in READ.items():
-        lost.setdefault(serves, []).extend(
-            name for name in names if not hasattr(trainer, name) and name not in used
-        )
     author = f"TRL {trl.__version__}" if _is_trls(trainer) else trainer.__module__
-    reasons = {
-        serves: f"{author} has changed GRPOTrainer's {' and '.join(names)}"
-        for serves, names in lost.items()
-        if names
-    }
+    reasons: dict[str, str] = {}
+    for serves in dict.fromkeys([*WRAPPED, *READ]):
+        wrapped = WRAPPED.get(serves, {})
+        changed = [name for name in wrapped if not _takes(trainer, name, wrapped[name], used)]
+        changed += [name for name in READ.get(serves, ()) if not hasattr(trainer, name) and name not in used]
+        if changed:
+            reasons[serves] = f"{author} has changed GRPOTrainer's {' and '.join(changed)}"
     if CURRICULUM in reasons:
         raise ConfigError(
             f"{reasons[CURRICULUM]}, and a curriculum would go wrong: pip install 'trl<={NEWEST}', the newest"
@@ -158,13 +149,13 @@ def _is_trls(trainer: type[Any]) -> bool:
     return trainer.__module__.startswith("trl.")
 
 
-def _takes(trainer: type[Any], name: str, parameters: tuple[str, ...]) -> bool:
+def _takes(trainer: type[Any], name: str, parameters: tuple[str, ...], used: set[str]) -> bool:
+    """Whether a method is called by a trainer, if it is a private one, and takes these parameters."""
     method = getattr(trainer, name, None)
-    if not callable(method):
+    if not callable(method) or (name.startswith("_") and name not in used):
         return False
     known = inspect.signature(method).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
-    return takes_any or set(parameters) <= set(known)
+    return set(parameters) <= set(known) or any(p.kind is p.VAR_KEYWORD for p in known.values())
 
 
 @cache

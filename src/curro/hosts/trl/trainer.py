@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,58 +24,31 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import repeated_rows
 from curro.core.policy import AuxiliarySamples, PolicyUse
-from curro.core.verdicts import Draw, Verdict
+from curro.core.verdicts import Credited, Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
+from curro.hosts.trl import checks, seams
 from curro.hosts.trl.auxiliary import EmptySteps, ScaledRate, auxiliary_loss, loss_divisor, share_out
-from curro.hosts.trl.batches import (
-    LOGGED_METRICS,
-    Generated,
-    KeptGroup,
-    RoundEnd,
-    ScoredRow,
-    TRLMetrics,
-    as_rollouts,
-    log_metrics,
-    mask_of_trl_advantages,
-    rewards_of,
-    rows_of_round,
-)
-from curro.hosts.trl.checks import (
-    build_curriculum,
-    check_combinations,
-    check_kinds,
-    check_rewards,
-    check_rows,
-    model_name,
-    named_arguments,
-    placeholder_rows,
-    processing_class,
-    reward_functions,
-    reward_names,
-    rows_of,
-)
-from curro.hosts.trl.episodes import EpisodeRollouts
+from curro.hosts.trl.episodes import play_episodes
 from curro.hosts.trl.fast.accelerated import AcceleratedGRPOTrainer
 from curro.hosts.trl.notices import Notices
-from curro.hosts.trl.observe import GroupRecord, read_feedback, scores_of
+from curro.hosts.trl.observe import (
+    LOGGED_METRICS,
+    GroupRecord,
+    by_group,
+    log_metrics,
+    read_feedback,
+    scores_of,
+)
 from curro.hosts.trl.policy import TrainedPolicy
 from curro.hosts.trl.processes import MainProcess, own_share
-from curro.hosts.trl.rounds import fill_in_rounds
-from curro.hosts.trl.seams import (
-    ACCELERATIONS,
-    EPISODES,
-    ROUNDS,
-    SECOND_LOSS,
-    check_contract,
-    end_tokens,
-    replaced,
-    unaccelerated,
-)
+from curro.hosts.trl.rounds import KeptGroup, RoundEnd, ScoredRow, fill_in_rounds, rewards_of
+from curro.hosts.trl.seams import end_tokens, replaced
 from curro.reward.adapters import completion_text, trl_reward
 from curro.reward.environments.environment import Environment, episode_reward
 from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
+from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
 
@@ -112,7 +85,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1
             (`curro.hosts.trl.auxiliary.ScaledRate`), for advantages r - mean r.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
-            `curro.hosts.trl.batches.LOGGED_METRICS`; the run folder has them all.
+            `curro.hosts.trl.observe.LOGGED_METRICS`; the run folder has them all.
         no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
             not fit before the model is loaded.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
@@ -132,8 +105,6 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     num_generations: int
     max_completion_length: int
     rows: list[dict[str, Any]]
-    main_process: MainProcess
-    fill: Fill[KeptGroup]
     _tokenizer: Any
     _buffered_inputs: list[dict[str, torch.Tensor]] | None
     _logs: dict[str, Any]
@@ -165,71 +136,74 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         no_check: bool = False,
         **kwargs: Any,
     ) -> None:
-        given = named_arguments(GRPOTrainer, args, kwargs)
+        given = dict(inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments)
+        given |= given.pop("kwargs", {})  # of a class that another library has put in TRL's place
+        factory = given.get("environment_factory")
         if environment is not None:
             for other in ("rollout_func", "environment_factory", "tools"):
                 if given.get(other):
                     raise ConfigError(f"an environment plays the rollouts: give it or {other}, not both")
             given.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
-        lost = check_contract(GRPOTrainer)
-        options = given["args"] = given.get("args") or GRPOConfig(f"{model_name(given.get('model'))}-GRPO")
-        factory = given.get("environment_factory")
+        lost = seams.check_contract(GRPOTrainer)
+        options = given["args"] = given.get("args") or GRPOConfig(
+            f"{checks.model_name(given.get('model'))}-GRPO"
+        )
         if given.get("train_dataset") is None and callable(factory) and options.max_steps > 0:
-            given["train_dataset"] = placeholder_rows(options)
-        dataset = cast(Dataset, given.get("train_dataset"))
-        check_kinds(given, keep=keep, fill=fill, on_groups=on_groups)
+            # as TRL does where environments make the prompts: a row for each group of a batch
+            groups = cast(int, options.generation_batch_size) // cast(int, options.num_generations)
+            prompts = [[{"role": "user", "content": ""}]] * groups
+            given["train_dataset"] = Dataset.from_dict({"prompt": prompts})
+        checks.check_kinds(given | {"keep": keep, "fill": fill, "on_groups": on_groups})
+        dataset = cast(Dataset, given["train_dataset"])
         parts = {
             "allocation": allocation, "advantage": advantage, "admission": admission,
             "reward_range": reward_range, "signal": signal,
         }  # fmt: skip
-        rows = rows_of(dataset, is_played=factory is not None)
-        self.curriculum = curriculum = build_curriculum(curriculum, parts, rows, options.seed)
-        functions = given["reward_funcs"] = reward_functions(
+        rows = checks.rows_of(dataset, is_played=factory is not None)
+        self.curriculum = curriculum = checks.build_curriculum(curriculum, parts, rows, options.seed)
+        functions = given["reward_funcs"] = checks.reward_functions(
             given.get("reward_funcs"), options, may_lack=factory is not None
         )
-        # an environment's own reward has its class' name, which is not known before
-        warning = check_rewards(curriculum, options, reward_names(functions)) if factory is None else ""
+        said: list[str] = []
+        if factory is None:
+            said.append(checks.check_rewards(curriculum, options, checks.reward_names(functions)))
+        given["processing_class"] = checks.processing_class(given, options)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
-        given["processing_class"] = processing_class(given, options)
-        check_combinations(given, curriculum, fill.when_short, update_option)
-        repeated = "" if factory is not None or no_check else repeated_rows(rows.row_digests)
-        of_rows = [repeated] if repeated else []
+        checks.check_combinations(given, curriculum, fill.when_short, update_option)
+        if factory is None and not no_check:
+            said.append(repeated_rows(rows.row_digests))
+            if environment is None and not given.get("rollout_func"):
+                checks.check_rows(functions, options, dataset, said.append)
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
-            of_rows.append(LORA_RATE.format(options.learning_rate))
-        if not (no_check or environment or factory or given.get("rollout_func")):
-            check_rows(functions, options, dataset, of_rows.append)
+            said.append(LORA_RATE.format(options.learning_rate))
+        if options.shuffle_dataset is False:
+            said.append("shuffle_dataset=False has no effect: the curriculum chooses the prompts")
+        said += [f"{lost[what]}: without {what}" for what in lost.keys() - {seams.ACCELERATIONS}]
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
         self._merges_rounds = curriculum.has_admission or not curriculum.allocation.needs_budget
         needs = {
-            SECOND_LOSS: PolicyUse.TRAINED in curriculum.selection.policy_use,
-            ROUNDS: self._merges_rounds, EPISODES: environment is not None,
+            seams.SECOND_LOSS: PolicyUse.TRAINED in curriculum.selection.policy_use,
+            seams.ROUNDS: self._merges_rounds, seams.EPISODES: environment is not None,
         }  # fmt: skip
         for what, is_needed in needs.items():
             if is_needed and what in lost:
                 raise ConfigError(f"{lost[what]}, on which {what} stand: choose others")
 
-        lacks = unaccelerated(GRPOTrainer, options, lost)
+        lacks = seams.unaccelerated(GRPOTrainer, options, lost)
         super().__init__(share_prompts=share_prompts, lacks=lacks, **given)
         for name in ("_metrics", "_logs"):
             if not hasattr(self, name):  # a newer TRL has renamed what is logged, which changes nothing else
                 setattr(self, name, defaultdict(lambda: defaultdict(list)))
-        if factory is not None:
-            warning = check_rewards(curriculum, options, self.reward_func_names)
+        if factory is not None:  # an environment's own reward has its class' name, which TRL knows now
+            said.append(checks.check_rewards(curriculum, options, self.reward_func_names))
         if environment is not None:
-            self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
+            self.rollout_func = cast(Any, play_episodes)
         self.environment = environment
-        self.main_process = MainProcess(
-            self.accelerator,
-            model=lambda: self.model_wrapped,
-            is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
-        )
-        self.fill: Fill[KeptGroup] = Fill(
-            fill, size=curriculum.table.size, weigh=len,
-            unit="rollouts",
-        )  # fmt: skip
+        self.main_process = MainProcess(self)
+        self.fill: Fill[KeptGroup] = Fill(fill, size=curriculum.table.size, weigh=len, unit="rollouts")
         self._logged = None if log_all_metrics else LOGGED_METRICS
         self._fill_metrics: dict[str, float] = {}
-        self._held_out: list[Feedback] = []
+        self._held_out: list[torch.Tensor] = []
         self._auxiliary: list[AuxiliarySamples] = []
         self._missing_rewards = MissingRewards()
         self._listeners = [on_groups] if on_groups is not None else []
@@ -237,7 +211,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         self._notices: Notices | None = None
         self.policy = TrainedPolicy(self)
         ranked_by = curriculum.default_signal(self.reward_func_names)
-        if self.main_process.is_main:
+        if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
             if write_run:
                 writer = RunWriter.of_host(Path(cast(str, options.output_dir)), curriculum, keep)
@@ -246,15 +220,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             self._notices = Notices(
                 curriculum, self.reward_func_names, self.reward_weights.tolist(), writer=self._writer
             )
-            if ranked_by:
-                self._notices.say(describe_signal(ranked_by))
-            for sentence in of_rows:
+            for sentence in [describe_signal(ranked_by) if ranked_by else "", *said]:
                 self._notices.say(sentence)
-            if options.shuffle_dataset is False:
-                self._notices.say("shuffle_dataset=False has no effect: the curriculum chooses the prompts")
-            for what in lost.keys() - {ACCELERATIONS}:
-                self._notices.say(f"{lost[what]}: without {what}")
-            self._notices.say(warning)
             self._notices.visits(max(options.max_steps, 0) // self.num_iterations * self._batch_prompts)
         if skip_empty_steps:
             self.add_callback(EmptySteps(self))
@@ -288,21 +255,27 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's, of the prompts that the curriculum chooses in place of `inputs`; evaluation keeps them."""
         if not self._is_training:
-            return self._generate_held_out(inputs)
+            self.rows = inputs
+            output = super()._generate_and_score_completions(inputs)
+            self._held_out.append(self._rewards)
+            return output
+        curriculum, logged = self.curriculum, self._logged
         self._auxiliary, self.policy.seconds = [], 0.0
-        output = self._fill_batch() if self._merges_rounds else self._draw_batch()
-        logged = self._logged
+        before = curriculum.ledger.tickets
+        try:
+            output = self._fill_batch() if self._merges_rounds else self._draw_batch()
+        finally:  # of prompts that came again for a batch, and after an error of all that were drawn
+            release(curriculum, np.setdiff1d(curriculum.ledger.tickets, before))
+        metrics = curriculum.metrics() if self.accelerator.is_main_process else {}
         if logged is not None:
-            logged = logged | self.curriculum.selection.metrics().keys()
-        log_metrics(self._metrics["train"], self._fill_metrics, logged)
-        if self.main_process.is_main:
-            metrics = self.curriculum.metrics()
-            log_metrics(self._metrics["train"], metrics, logged, prefix="curriculum/")
-            if self._writer is not None:
-                self._writer.step(self.state.global_step + 1, metrics | self.generation_metrics())
-            if self._notices is not None:
-                length = int(output["prompt_ids"].shape[1])
-                self._notices.context(length, self.max_completion_length, cast(Any, self.model).config)
+            logged = logged | {f"curriculum/{name}" for name in curriculum.selection.metrics()}
+        named = {f"curriculum/{name}": value for name, value in metrics.items()}
+        log_metrics(self._metrics["train"], named | self._fill_metrics, logged)
+        if self._writer is not None:
+            self._writer.step(self.state.global_step + 1, metrics | self.generation_metrics())
+        if self._notices is not None:
+            length = int(output["prompt_ids"].shape[1])
+            self._notices.context(length, self.max_completion_length, cast(Any, self.model).config)
         return output
 
     def generation_metrics(self) -> dict[str, float]:
@@ -325,18 +298,14 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
                 self.curriculum.select(self._batch_prompts, step=step, rollouts=budget), self.num_generations
             )
         )
-        try:
-            output = self._roll_out(draw)
-            if len(self._rewards) != draw.rollouts.sum() or "advantages" not in output:
-                raise ConfigError(
-                    f"TRL gave {len(self._rewards)} rewards for {draw.rollouts.sum()} rollouts, or no "
-                    "advantages: it has changed what a curriculum stands on"
-                )
-        except BaseException:
-            if self.main_process.is_main:
-                self.curriculum.drop(draw.tickets)
-            raise
-        verdict, feedback = self.observe(draw, self._rewards, gather_object(self._completions))
+        output = self._roll_out(draw)
+        if len(self._rewards) != draw.rollouts.sum() or "advantages" not in output:
+            raise ConfigError(
+                f"TRL gave {len(self._rewards)} rewards for {draw.rollouts.sum()} rollouts, or no "
+                "advantages: it has changed what a curriculum stands on"
+            )
+        feedback = self.feedback(draw.tickets, self._rewards, draw.rollouts)
+        verdict = self.observe(draw, feedback, gather_object(self._completions))
         self._credit(output, [verdict], draw.rollouts, feedback.variances)
         return output
 
@@ -358,27 +327,51 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         try:
             with suppress(RoundEnd):
                 self._roll_out(draw)
-            rows, rewards = gather_object(self._round), self._rewards.cpu()
+            return gather_object(self._round)
         finally:
             self._round = None
-        return [replace(row, rewards=rewards[i]) for i, row in enumerate(rows)]
 
     def _generate(self, prompts: list[Any]) -> Any:
-        """TRL's. A round ends here with the rewards, before what only rollouts that are trained on need."""
+        """TRL's. A round ends here with the rewards, before what only rollouts that are trained on need.
+
+        Raises:
+            ConfigError: prompts or tools have given images to a round.
+        """
         output = super()._generate(prompts)
-        if self._batch is not None:
-            own = own_share(self.accelerator, self._batch)
-            return Generated(*output)._replace(completions=[row.message for row in own])
-        if self._round is None:
+        if self._round is None and self._batch is None:
             return output
-        generated = Generated(*output)
-        for name, values in generated.extra_fields.items():  # as TRL gives them to reward functions
+        prompt_ids, completion_ids, mask, messages, logprobs, extra, images, tool_images = output
+        if self._batch is not None:
+            parsed = [row.message for row in own_share(self.accelerator, self._batch)]
+            return prompt_ids, completion_ids, mask, parsed, logprobs, extra, images, tool_images
+        if images is not None or any(tool_images or ()):
+            raise ConfigError(
+                "admission works with text alone, and these rollouts have images: leave the admission out"
+            )
+        for name, values in extra.items():  # as TRL gives them to reward functions
             for i, row in enumerate(self.rows):
                 row[name] = values[i] if isinstance(values, list) else values
-        self._calculate_rewards(self.rows, prompts, generated.completions, generated.completion_ids)
-        self._round = rows_of_round(
-            self.rows, prompts, generated, self._completions, self._pending_extra_logs
-        )
+        self._calculate_rewards(self.rows, prompts, messages, completion_ids)
+        rewards = own_share(self.accelerator, self._rewards.tolist())
+        columns = {
+            "prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": logprobs,
+            "env_mask": mask,
+        }  # fmt: skip
+        self._round = [
+            ScoredRow(
+                {**row, "prompt": prompts[i]},
+                {name: column[i] for name, column in columns.items() if column is not None},
+                messages[i],
+                rewards[i],
+                self._completions[i],
+                {
+                    name: values[i]
+                    for name, values in self._pending_extra_logs.items()
+                    if len(values) == len(self.rows)
+                },
+            )
+            for i, row in enumerate(self.rows)
+        ]
         self._pending_extra_logs.clear()
         raise RoundEnd
 
@@ -406,31 +399,21 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             tickets, rewards, sizes_P, weights=self.reward_weights, names=self.reward_func_names
         )
 
-    def observe(
-        self, draw: Draw, rewards: torch.Tensor, completions: Sequence[Completion]
-    ) -> tuple[Verdict, Feedback]:
+    def observe(self, draw: Draw, feedback: Feedback, completions: Sequence[Completion]) -> Verdict:
         """Report finished groups to the curriculum on the main process; every process gets the verdict.
 
-        Where the curriculum refuses the rewards, the tickets are dropped.
-
         Args:
-            rewards, completions: (rollouts, functions) and (rollouts,) of all processes, group after group.
+            completions: of all processes, group after group.
         """
-        feedback = self.feedback(draw.tickets, rewards, draw.rollouts)
         verdict = self.main_process.decide(lambda: self._judge(draw, feedback, completions))
         if verdict.auxiliary_samples is not None:
             self._auxiliary.append(verdict.auxiliary_samples)
-        return verdict, feedback
+        return verdict
 
     def _judge(self, draw: Draw, feedback: Feedback, completions: Sequence[Completion]) -> Verdict:
         """Observe groups and tell the listeners of them; runs on the main process."""
-        try:
-            verdict = self.curriculum.observe(**feedback.arguments())
-        except BaseException:
-            self.curriculum.drop(draw.tickets)
-            raise
-        ends = np.cumsum(draw.rollouts).tolist()
-        groups = [completions[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        verdict = self.curriculum.observe(**feedback.arguments())
+        groups = by_group(completions, draw.rollouts.tolist())
         for listener in self._listeners:
             listener(GroupRecord(self.state.global_step, draw, feedback.rewards, verdict, groups))
         if not self.curriculum.ledger.observed:
@@ -450,15 +433,23 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     ) -> None:
         """Put the curriculum's credit into this process's output, or multiply TRL's own advantages by it.
 
+        TRL's advantages count where the rollout is credited and its group is not flat, in which they are 0 or
+        rounding. With "normalize_then_sum" flat groups count, because parts may vary where their sum does
+        not.
+
         Args:
             verdicts, sizes_P, variances_P: verdicts on the P groups of the batch, the rows of each, and the
                 variance of its trained rewards.
         """
+        credited: Sequence[Verdict | Credited] = verdicts
         is_factor = not self.curriculum.has_advantage
         if is_factor:
-            normalizes = self.multi_objective_aggregation == "normalize_then_sum"
-            verdicts = mask_of_trl_advantages(verdicts, normalizes)
-        credit_PG = self.curriculum.credit(verdicts)
+            counts_flat = self.multi_objective_aggregation == "normalize_then_sum"
+            credited = [
+                Credited(one.credited & (one.advantages.any(1, keepdims=True) | counts_flat), one.weights)
+                for one in verdicts
+            ]
+        credit_PG = self.curriculum.credit(credited)
         credit = credit_PG[np.arange(credit_PG.shape[1]) < sizes_P[:, None]]
         share = own_share(self.accelerator, torch.from_numpy(credit)).to(output["advantages"])
         output["advantages"] = output["advantages"] * share if is_factor else share
@@ -474,25 +465,17 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _fill_batch(self) -> dict[str, Any]:
         """Go on in rounds until the batch is full of admitted groups; every process gets an equal share."""
         usual = self._metrics["train"]
-        in_rounds: TRLMetrics = defaultdict(list)
-        self._metrics["train"] = in_rounds
+        in_rounds = self._metrics["train"] = defaultdict(list)
         try:
-            *whole, last = fill_in_rounds(
+            groups = fill_in_rounds(
                 self, self._batch_rows, size=self.num_generations, step=self.state.global_step
             )
         finally:
             self._metrics["train"] = usual
-            held = self.fill.release()
-            if held:
-                self.curriculum.drop(held)
-        groups = [*whole, last.first(self._batch_rows - sum(map(len, whole)))]
-        output = self._put_together([rollout for group in groups for rollout in group.rollouts])
-        self._credit(
-            output,
-            [group.verdict for group in groups],
-            np.array(list(map(len, groups))),
-            np.array([group.variance for group in groups]),
-        )
+        batch = [rollout for group in groups for rollout in group.rollouts]
+        output, sizes_P = self._put_together(batch), np.array(list(map(len, groups)))
+        variances_P = self.feedback(range(len(groups)), rewards_of(batch), sizes_P).variances
+        self._credit(output, [group.verdict for group in groups], sizes_P, variances_P)
         for name, values in in_rounds.items():  # of all rounds; TRL has described the batch's completions
             if not name.startswith(("completions/", "num_tokens")):
                 usual[name].append(float(np.mean(values)))
@@ -506,11 +489,14 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         logs them, as of one generation.
         """
         own = own_share(self.accelerator, batch)
+        rollouts = {"logprobs": None} | {
+            name: [row.generated[name] for row in own] for name in own[0].generated
+        }
         for column in sorted({name for row in batch for name in row.extra}):
             self._pending_extra_logs[column] = [row.extra.get(column) for row in own]
         tokens = self.state.num_input_tokens_seen
         instead: dict[str, Any] = {
-            "rollout_func": lambda *_: as_rollouts(own),
+            "rollout_func": lambda *_: {"logprobs": None} | rollouts,
             "tools": [], "environments": None, "environment_factories": None,
         }  # fmt: skip
         with replaced(self, _batch=batch, **instead, **self._trl_groups):
@@ -532,15 +518,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
                 tokens=int(waiting[0]["num_items_in_batch"]),
                 rollouts=self._batch_rows,
             )
-            share_out(
-                waiting,
-                self._auxiliary,
-                rank=self.accelerator.process_index,
-                processes=self.accelerator.num_processes,
-                divisor=divisor,
-                device=self.accelerator.device,
-                pad_token=self._tokenizer.pad_token_id,
-            )
+            pad_token = self._tokenizer.pad_token_id
+            share_out(waiting, self._auxiliary, self.accelerator, divisor=divisor, pad_token=pad_token)
             self._auxiliary = []
         if self.policy.seconds:
             self._metrics["train"]["judge/seconds"].append(self.policy.seconds)
@@ -643,23 +622,17 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         """TRL's; once training has begun, its rewards also reach the run folder, as pass@k."""
         begun, self._held_out = time.perf_counter(), []
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        groups, self._held_out = self._held_out, []
-        if groups and self._writer is not None and (self.is_in_train or self._writer.has_begun):
+        held_out, self._held_out = self._held_out, []
+        if held_out and self._writer is not None and (self.is_in_train or self._writer.has_begun):
+            rewards, size = torch.cat(held_out), cast(Any, self).num_generations_eval
+            sizes_P = np.full(len(rewards) // size, size)
             rows = self.eval_dataset if eval_dataset is None else eval_dataset
             rows = cast(Any, self.eval_dataset)[rows] if isinstance(rows, str) else rows
             # to give every process as many prompts, the data loader begins anew after the last one
             prompts = len(rows) if isinstance(rows, Dataset) else None
-            scores = scores_of(groups, prompts, self.curriculum)
+            feedback = self.feedback(range(len(sizes_P)), rewards, sizes_P)
+            scores = scores_of(feedback, prompts, self.curriculum)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
             self._writer.evaluated(self.state.global_step, named, time.perf_counter() - begun)
         return metrics
-
-    def _generate_held_out(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's generation of held-out prompts; their rewards are kept for `evaluate`."""
-        self.rows = inputs
-        output = super()._generate_and_score_completions(inputs)
-        size = cast(Any, self).num_generations_eval
-        sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self.feedback(range(len(sizes_P)), self._rewards, sizes_P))
-        return output

@@ -159,13 +159,6 @@ def local_model(name: str, *, threads: int) -> tuple[Any, Any]:
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
-def local_engine(name: str, settings: SamplingSettings, *, batch: int, seed: int, threads: int) -> Engine:
-    """An engine of `local_model`; arguments as of `LocalEngine`, errors of both."""
-    from curro.rollout.engines.local import LocalEngine
-
-    return LocalEngine(*local_model(name, threads=threads), **asdict(settings), batch=batch, seed=seed)
-
-
 def server_engine(
     url: str, model: str | None, settings: SamplingSettings, *, connections: int, timeout: float
 ) -> Engine:

@@ -41,26 +41,6 @@ def field_sets(chat: bool, *, is_greedy: bool) -> list[dict[str, Any]]:
     return [logprobs | _UNTOUCHED | _IDS | whole, {"generation_config": json.dumps(config)}, logprobs, {}]
 
 
-def retokenized(tokenizer: Any, text: str, *, stopped: bool, total: int | None) -> tuple[int, ...] | None:
-    """The tokens of a completion, None if they cannot be told for sure.
-
-    They are right only if they decode to the text and, where the server counts tokens, are as many. A model
-    may have written another spelling of the same text in tokens; without a count that goes unseen.
-
-    Args:
-        tokenizer: the model's, of transformers.
-        text: the completion, without special tokens.
-        stopped: whether the model ended it; the end-of-sequence token is added then.
-        total: how many tokens the server says there were.
-    """
-    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
-    if tokenizer.decode(ids, skip_special_tokens=True) != text:
-        return None
-    if stopped and tokenizer.eos_token_id is not None:
-        ids.append(tokenizer.eos_token_id)
-    return None if total is not None and total != len(ids) else tuple(ids)
-
-
 _BROKEN = ("abort", "error", "content_filter")
 """Reasons to finish with which a server withholds the completion, or has none."""
 
@@ -73,14 +53,12 @@ class Answer:
         pieces: the parts of the text.
         ids, logprobs: of the tokens, as the server sent them; ids is None where it sent none.
         finish: the server's reason to finish; None while the completion goes on.
-        total: the number of tokens by the server's count.
     """
 
     pieces: list[str] = field(default_factory=list)
     ids: list[Any] | None = None
     logprobs: list[Any] = field(default_factory=list)
     finish: str | None = None
-    total: int | None = None
 
     def add(self, chunk: Any) -> None:
         """Take in a chunk; what no server of this kind sends is ignored."""
@@ -90,9 +68,6 @@ class Answer:
         for part in parts if isinstance(parts, list) else []:
             if isinstance(part, Mapping) and part.get("index", 0) == 0:
                 self._add(part)
-        usage = chunk.get("usage")
-        if isinstance(usage, Mapping) and type(usage.get("completion_tokens")) is int:
-            self.total = usage["completion_tokens"]
 
     def _add(self, part: Mapping[str, Any]) -> None:
         message = part.get("delta", part.get("message"))
@@ -129,15 +104,15 @@ class Answer:
             return None
         return tuple(self.ids)
 
-    def rollout(self, *, with_logprobs: bool, token_ids: tuple[int, ...] | None) -> Rollout:
-        """The completion as a rollout.
+    def rollout(self, *, with_logprobs: bool) -> Rollout:
+        """The completion as a rollout; log-probabilities are left out unless there is one for each token.
 
         Args:
             with_logprobs: whether the server's log-probabilities belong to the distribution sampled from.
-            token_ids: the tokens; log-probabilities are left out unless there is one for each of them.
         """
         if self.finish in _BROKEN:
             return Rollout("", error=f"the server ended the completion with {self.finish!r}")
+        token_ids = self.token_ids
         numbers = [float(p) for p in self.logprobs if type(p) in (int, float) and math.isfinite(p)]
         fits = token_ids is not None and len(numbers) == len(self.logprobs) == len(token_ids)
         return Rollout(
@@ -394,7 +369,6 @@ class OpenAIEngine:
         max_new_tokens: tokens a rollout, at most.
         temperature: of sampling, without top-k and penalties where the server lets itself be told.
         top_p: tokens are drawn from the likeliest that have this probability together.
-        tokenizer: the model's; gives token ids where the server does not.
         connections: requests under way at once.
         timeout: seconds that a request may take, its wait on the server included.
         retries: how often a failed request is repeated.
@@ -416,7 +390,6 @@ class OpenAIEngine:
         max_new_tokens: int,
         temperature: float = 1.0,
         top_p: float = 1.0,
-        tokenizer: Any = None,
         connections: int = 256,
         timeout: float = 600.0,
         retries: int = 3,
@@ -442,10 +415,10 @@ class OpenAIEngine:
             backoff=backoff,
             api_key=api_key,
         )
-        self.model, self.tokenizer = model, tokenizer
+        self.model = model
         self.with_logprobs = tempered_logprobs or self.settings.is_plain
         self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p}
-        self._counts = dict.fromkeys(("rollouts", "failed", "not_round_trip"), 0)
+        self._counts = dict.fromkeys(("rollouts", "failed"), 0)
         self._fields: dict[bool, dict[str, Any]] = {}
 
     async def generate(self, prompt: Prompt, n: int) -> list[Rollout]:
@@ -459,7 +432,9 @@ class OpenAIEngine:
         body = self._body(prompt, await self.fields(chat=not isinstance(prompt, str)))
         answers = await _together([self.server.ask(body) for _ in range(n)])
         rollouts = [
-            self._rollout(answer) if isinstance(answer, Answer) else Rollout("", error=answer.reason)
+            answer.rollout(with_logprobs=self.with_logprobs)
+            if isinstance(answer, Answer)
+            else Rollout("", error=answer.reason)
             for answer in answers
         ]
         self._counts["rollouts"] += n
@@ -487,7 +462,7 @@ class OpenAIEngine:
         await self.server.close()
 
     def metrics(self) -> dict[str, float]:
-        """Requests and repeated ones, rollouts and failed ones, and texts whose tokens are not sure."""
+        """Requests and repeated ones, rollouts and failed ones."""
         counts = self.server.counts | self._counts
         return {f"engine/{name}": float(count) for name, count in counts.items()}
 
@@ -522,14 +497,6 @@ class OpenAIEngine:
         raise EngineError(
             f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
         )
-
-    def _rollout(self, answer: Answer) -> Rollout:
-        ids = answer.token_ids
-        if ids is None and self.tokenizer is not None:
-            stopped = answer.finish != "length"
-            ids = retokenized(self.tokenizer, answer.text, stopped=stopped, total=answer.total)
-            self._counts["not_round_trip"] += ids is None
-        return answer.rollout(with_logprobs=self.with_logprobs, token_ids=ids)
 
 
 async def _together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:

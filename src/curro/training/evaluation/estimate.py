@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from curro.core.errors import EngineError, PromptError
 from curro.data.prompt_set import PromptSet
 from curro.reward import Reward
 from curro.reward.adapters import rollout_row
+from curro.reward.completion import CUT
 from curro.reward.environments.environment import Environment
 from curro.reward.reward import SUCCESS
-from curro.rollout.engines.engine import Engine, Rollout, SamplingSettings
-from curro.rollout.sampling import episodes
+from curro.rollout.engines.engine import Engine, Prompt, Rollout, SamplingSettings
+from curro.rollout.engines.plain_generation import prompt_ids
+from curro.rollout.sampling import attempts, beside_training
 
 PATIENCE = 20
 """After so many prompts in a row without any rollout the engine is given up."""
@@ -99,38 +100,69 @@ def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
     }
 
 
-def estimate_episodes(
+def estimate_here(
     model: Any,
     tokenizer: Any,
     prompts: PromptSet,
-    environment: Environment,
-    settings: SamplingSettings,
+    reward: Reward,
     *,
+    environment: Environment | None,
+    settings: SamplingSettings,
     k: int,
     todo: Sequence[int],
     batch: int,
     seed: int,
     on_group: Callable[[dict[str, Any]], None],
-) -> None:
-    """Play k episodes of each prompt with a model in this process; the environment scores them.
+) -> list[str]:
+    """Sample k completions or episodes of each prompt with a model in this process, and score them.
 
     Args:
+        environment: plays the prompts; None: they are answered in one turn.
         settings: `max_new_tokens` are an episode's, with its observations.
         todo: the numbers of the prompts to do, in this order.
-        batch: how many episodes are played at once; a prompt's are always played together.
-        seed: of torch's generator, which is set anew for every batch from its first prompt.
-        on_group: called with the row of every prompt as it is finished, in the columns of
-            `curro.runs.estimate_folder`. Episodes that reached `max_new_tokens` count as truncated.
+        batch: how many rollouts are generated at once; a prompt's are always generated together.
+        seed: of the random numbers, which begin anew with every batch, from its first prompt's number.
+        on_group: as of `estimate`.
+
+    Returns:
+        as of `estimate`: for each prompt that the model cannot read or has no room for, why.
+
+    Raises:
+        EngineError: the model failed.
+        RewardError: a score that is not a number.
     """
+    reasons = {i: _why_unanswerable(model, tokenizer, prompts[i]["prompt"], settings) for i in todo}
+    possible = [i for i in todo if not reasons[i]]
     size = max(1, batch // k)
-    model.eval()
-    for start in range(0, len(todo), size):
-        chunk = todo[start : start + size]
-        torch.manual_seed(seed + 1_000_003 * chunk[0])
-        rows = [prompts[i] for i in chunk for _ in range(k)]
-        played = episodes(model, tokenizer, rows, environment, settings=settings, batch=len(rows))
+    for start in range(0, len(possible), size):
+        chunk = possible[start : start + size]
+        rows = [prompts[i] for i in chunk]
+        options: dict[str, Any] = {"environment": environment, "n": k, "settings": settings}
+        try:
+            with beside_training(model, seed + 1_000_003 * chunk[0]):
+                texts, played = attempts(model, tokenizer, rows, **options, batch=k * len(rows))
+        except RuntimeError as error:
+            raise EngineError(f"generating {k * len(rows)} rollouts at once failed: {error}") from error
+        scores = reward.score(texts, played)
         for j, i in enumerate(chunk):
-            group = played[j * k : (j + 1) * k]
-            is_cut = [len(episode.ids) >= settings.max_new_tokens for episode in group]
-            rewards = [episode.reward for episode in group]
-            on_group({"prompt": i, "key": prompts.keys[i]} | moments(rewards, sum(is_cut)))
+            group = slice(j * k, (j + 1) * k)
+            cut = sum(row[CUT] for row in played[group])
+            on_group({"prompt": i, "key": prompts.keys[i]} | moments(scores[group], cut))
+    return [reason for reason in reasons.values() if reason]
+
+
+def _why_unanswerable(model: Any, tokenizer: Any, prompt: Prompt, settings: SamplingSettings) -> str:
+    """Why the model cannot answer a prompt; empty if it can."""
+    try:
+        length = len(prompt_ids(tokenizer, prompt))
+    except Exception as error:  # whatever a chat template raises
+        return f"the tokenizer cannot read the prompt {prompt!r:.80}: {type(error).__name__}: {error}"
+    if not length:
+        return f"the tokenizer gives no token for the prompt {prompt!r:.80}"
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if positions and length + settings.max_new_tokens > positions:
+        return (
+            f"the prompt {prompt!r:.80} has {length} tokens, which with {settings.max_new_tokens} of a "
+            f"completion are more than the model's {positions} positions: shorten one of the two"
+        )
+    return ""
