@@ -81,7 +81,7 @@ class Process:
         if self.breaks():
             raise Broken
         tickets = np.repeat(draw.tickets, draw.rollouts).tolist()
-        assert len(tickets) % self.main_process.processes == 0
+        assert len(tickets) % self.accelerator.num_processes == 0
         self.prompts |= dict(zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True))
         self.rounds.append(dict(Counter(tickets)))
         first = len(self.rewards)
@@ -117,7 +117,7 @@ class Process:
             with patch.object(processes, "broadcast_object_list", self._broadcast):
                 batch = fill_in_rounds(self, rows, size=SIZE, step=step)
         finally:
-            if self.main_process.is_main:
+            if self.accelerator.is_main_process:
                 release(self.curriculum, np.setdiff1d(self.curriculum.ledger.tickets, before))
         return [self._described(group) for group in batch]
 
@@ -131,7 +131,7 @@ class Process:
         return ticket, numbers
 
     def _broadcast(self, objects: list[Any]) -> None:
-        if self.main_process.is_main:
+        if self.accelerator.is_main_process:
             self.wire.append(list(objects))
         else:
             objects[:] = self.wire.popleft()

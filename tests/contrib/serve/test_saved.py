@@ -33,35 +33,6 @@ def train(saved, step, rewards):
     return draw.prompts[1:].tolist()
 
 
-def test_killed_again_and_again_it_goes_on_from_the_last_complete_step(tmp_path):
-    """Each start repeats the step that was lost, as the twin that was never killed does it."""
-    rng = np.random.default_rng(0)
-    twin, kept = opened(tmp_path / "twin"), []
-    for start in range(12):
-        saved = opened(tmp_path / "killed")
-        assert saved.start == start
-        assert saved.curriculum.ledger.observed == 3 * start
-        rewards = rng.integers(0, 2, (3, 4)).tolist()
-        kept += train(twin, start, rewards)
-        assert train(saved, start, rewards) == kept[-3:]
-        lost = saved.select(2, start + 1)  # writes the state of the step, and is in flight at the kill
-        if start % 2:
-            saved.observe(lost.tickets, np.ones((2, 4)))
-        kill(saved)
-    ours, theirs = (RunFolder.open(tmp_path / name / "run") for name in ("killed", "twin"))
-    saved = opened(tmp_path / "killed")
-    assert [row["prompt"] for row in ours.groups()] == kept
-    assert [row["step"] for row in ours.groups()] == [row["step"] for row in theirs.groups()]
-    steps = [(row["step"], row["rollouts"], row["observed"]) for row in ours.metrics()]
-    assert steps == [(step, 12 * step, 3.0 * step) for step in range(1, 13)]
-    ledger = saved.curriculum.ledger
-    assert ledger.selected == ledger.observed + ledger.dropped
-    with pytest.raises(LockedError):
-        opened(tmp_path / "killed")
-    saved.close()
-    twin.close()
-
-
 def test_groups_of_an_earlier_start_teach_nothing(tmp_path):
     saved = opened(tmp_path)
     old = saved.select(3, 0)
@@ -81,6 +52,8 @@ def test_groups_of_an_earlier_start_teach_nothing(tmp_path):
     assert verdict.admitted.tolist() == [False, True, True]
     with pytest.raises(TicketError):
         saved.observe(new.tickets, np.ones((2, 2)))
+    with pytest.raises(LockedError):
+        opened(tmp_path)
     saved.close()
 
 

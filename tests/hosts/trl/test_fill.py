@@ -225,6 +225,22 @@ def test_importance_weights_are_related_to_the_batch_that_is_trained_on(tmp_path
     np.testing.assert_allclose(logged, np.sort(expected.ravel()), rtol=1e-5)
 
 
+def test_what_a_reward_logs_of_a_rollout_stays_with_it(tmp_path):
+    """Groups of even prompts are rejected, so that rows of several rounds make the batch."""
+
+    def reward(row: list[int], log_extra: Any, **_: Any) -> list[float]:
+        log_extra("row", row)
+        return [float(prompt % 2 and i % 4 < 2) for i, prompt in enumerate(row)]
+
+    diary = Recorded()
+    host = trainer(tmp_path, reward_funcs=reward, admission="signal", on_groups=diary, max_steps=1)
+    host.train()
+    rows = list(host._logs["extra"]["row"])
+    assert len(diary.records) > 1
+    assert rows == [prompt for prompt in diary.admitted()[0] for _ in range(4)]
+    assert list(host._logs["prompt"]) == [f"{row} + {row} =" for row in rows]
+
+
 def test_an_accuracy_decides_where_the_reward_is_a_sum(tmp_path):
     def accuracy(row: list[int], **_: Any) -> list[float]:
         return [float(prompt % 2 and i % 4 < 2) for i, prompt in enumerate(row)]

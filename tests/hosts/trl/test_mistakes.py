@@ -60,11 +60,14 @@ LARGE = curro.Curriculum(
 BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"keep": 2}, "KeepRollouts"),
     ({"fill": {"limit": 3}}, "FillSettings"),
+    ({"peft_config": {"r": 2}}, "peft_config"),
     ({"processing_class": "gpt2"}, "processing_class"),
     ({"processing_class": without("eos_token")}, "eos_token"),
     ({"processing_class": without("chat_template"), "train_dataset": dataset(True)}, "chat template"),
     ({"model": "./no-such-model", "processing_class": None}, "'./no-such-model'"),
     ({"tools": print}, "tools is a list"),
+    ({"tools": [print]}, "no calls of tools"),
+    ({"environment_factory": {"game": WithoutSelect}, "train_dataset": dataset(True)}, "`reset`"),
     ({"args": TrainingArguments("x", use_cpu=True)}, "args is a GRPOConfig"),
     ({"seed": "x"}, "seed"),
     ({"seed": -1}, "seed"),
@@ -101,21 +104,16 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"reward_funcs": "./no-such-model"}, "'./no-such-model'"),
     ({"reward_funcs": of_a_column}, "'level'"),
     ({"reward_funcs": operator.itemgetter("completions")}, "itemgetter"),
+    ({"reward_funcs": (fails, never), "reward_weights": [1.0]}, "1 numbers for 2 reward functions"),
     ({"num_iterations": 0}, "num_iterations=0"),
     ({"temperature": 0.0}, "temperature=0"),
+    ({"eval_strategy": "steps", "eval_steps": 1}, "eval_dataset"),
     ({"train_dataset": Dataset.from_dict({"prompt": ["a"] * 23 + [None]})}, "row 23"),
     ({"train_dataset": Dataset.from_dict({"prompt": [messages(type="image")] * 24})}, "image in row 0"),
     ({"train_dataset": dataset().add_column("images", ["a.png"] * PROMPTS)}, "a tokenizer reads text alone"),
     ({"environment": object(), "rollout_func": print}, "rollout_func"),
     ({"output_dir": "/proc/x"}, "/proc/x"),
     ({"output_dir": f"{__file__}/x"}, "Not a directory"),
-)
-
-OF_TRL: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
-    ({"peft_config": {"r": 2}}, TypeError, "peft_config"),
-    ({"environment_factory": WithoutSelect, "train_dataset": dataset(True)}, ValueError, "tool calling"),
-    ({"reward_funcs": (fails, never), "reward_weights": [1.0]}, ValueError, "Number of reward weights"),
-    ({"eval_strategy": "steps", "eval_steps": 1}, ValueError, "eval_dataset"),
 )
 
 TRAINED: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
@@ -139,14 +137,6 @@ def test_a_mistake_is_answered_when_the_trainer_is_built(tmp_path, options, word
     assert words in str(error.value)
     assert "\n" not in str(error.value)
     assert not (output / "curro").exists()
-
-
-@pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
-@pytest.mark.parametrize(("options", "kind", "words"), OF_TRL, ids=words_alone)
-def test_what_trl_refuses_clearly_is_left_to_trl(tmp_path, options, kind, words):
-    with pytest.raises(kind, match=words):
-        trainer(tmp_path / "output", **options)
-    assert not (tmp_path / "output" / "curro").exists()
 
 
 @pytest.mark.parametrize(("options", "kind", "words"), TRAINED, ids=words_alone)

@@ -104,12 +104,8 @@ class EmptySteps(TrainerCallback):
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         optimizer, accelerator = kwargs["optimizer"], self._trainer.accelerator
-        gradients = (
-            weight.grad
-            for group in optimizer.param_groups
-            for weight in group["params"]
-            if weight.grad is not None
-        )
+        weights = (weight for group in optimizer.param_groups for weight in group["params"])
+        gradients = (weight.grad for weight in weights if weight.grad is not None)
         has_signal = torch.tensor(float(any(bool(gradient.any()) for gradient in gradients)))
         is_empty = not accelerator.gather(has_signal.to(accelerator.device)).any()
         if is_empty:

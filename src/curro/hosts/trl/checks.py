@@ -1,10 +1,8 @@
-"""The curriculum that a trainer's arguments describe, and what does not go with it, before a model is loaded.
-
-What TRL refuses in a clear sentence when it builds the trainer is left to TRL.
-"""
+"""The curriculum that a trainer's arguments describe, and which of TRL's arguments go with it."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +10,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from datasets import Dataset
+from peft import PeftConfig
 from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
+from trl.chat_template_utils import supports_tool_calling
 from trl.trainer.utils import get_callable_name
 
 from curro.core.bases import Selection
@@ -63,6 +63,7 @@ KINDS: dict[str, tuple[Any, str]] = {
     "args": (GRPOConfig, "a GRPOConfig"),
     "train_dataset": (Dataset, "a `datasets.Dataset` to choose from"),
     "processing_class": ((PreTrainedTokenizerBase, ProcessorMixin), "a tokenizer or a processor"),
+    "peft_config": (PeftConfig, "an object such as peft.LoraConfig(r=8)"),
     "tools": (list, "a list of functions"),
     "rollout_func": (Callable, "a function"),
     "environment_factory": ((Callable, Mapping), "a class or function that makes environments"),
@@ -104,14 +105,15 @@ def rows_of(dataset: Dataset, *, is_played: bool) -> DatasetRows:
     return DatasetRows([{**row, "prompt": json.dumps(row, sort_keys=True, default=str)} for row in dataset])
 
 
-def reward_functions(value: Any, args: GRPOConfig) -> list[Any]:
+def reward_functions(value: Any, args: GRPOConfig, *, may_lack: bool) -> list[Any]:
     """The reward functions that a trainer's argument `reward_funcs` has.
 
     Args:
         value: a function, an object that can be called, a model or its name, or several of them.
+        may_lack: whether environments may give the reward.
 
     Raises:
-        ConfigError: something else.
+        ConfigError: something else, none at all, or another number of weights.
     """
     functions = [] if value is None else [*value] if isinstance(value, list | tuple) else [value]
     for function in functions:
@@ -128,6 +130,11 @@ def reward_functions(value: Any, args: GRPOConfig) -> list[Any]:
                     f"reward_funcs has the text {function!r}, and no model with this name can be read: give "
                     "the function itself, or the folder of a reward model"
                 ) from None
+    if not functions and not may_lack:
+        raise ConfigError("`reward_funcs` is required: give a function that scores completions")
+    weights = args.reward_weights
+    if weights is not None and len(weights) != len(functions):
+        raise ConfigError(f"reward_weights has {len(weights)} numbers for {len(functions)} reward functions")
     return functions
 
 
@@ -182,6 +189,8 @@ def check_rows(
         is_curros = getattr(function, "reward", None) is reward
         if is_curros:
             refuse_columns(reward, rows.column_names)
+        while isinstance(function, functools.partial):
+            function = function.func
         is_awaited = any(map(inspect.iscoroutinefunction, (function, function.__call__)))
         if not is_awaited and (is_curros or not args.process_index):
             check_before_run(rows, reward, say, "no_check=True")
@@ -259,6 +268,7 @@ def check_combinations(
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
     first = curriculum.allocation.first
     prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
+    factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
     is_named = isinstance(factory, Mapping) and "environment" in dataset.column_names
     other = set(dataset["environment"]) - {*factory} if is_named else set()
     images = media(dataset)
@@ -268,6 +278,10 @@ def check_combinations(
         (
             args.temperature <= 0,
             f"temperature={args.temperature:g}: the rollouts of a group would be the same; take more than 0",
+        ),
+        (
+            args.eval_strategy != "no" and given.get("eval_dataset") is None,
+            "eval_strategy says when to evaluate, and there is no eval_dataset: give one, or leave it out",
         ),
         (
             rows // group > len(dataset),
@@ -313,11 +327,19 @@ def check_combinations(
             "that reads images as `processing_class`, or take text data",
         ),
         (
+            any(inspect.isclass(one) and not callable(getattr(one, "reset", None)) for one in factories),
+            "an environment of environment_factory has no method `reset`",
+        ),
+        (
             isinstance(factory, Mapping) and not is_named,
             "environment_factory has several environments, and train_dataset has no column environment that "
             "names one of them for each row",
         ),
         (bool(other), f"environment_factory has no environment {', '.join(map(repr, sorted(other)))}"),
+        (
+            bool(given.get("tools") or factories) and not supports_tool_calling(reader),
+            "the chat template shows the model no calls of tools: take a model or a template that does",
+        ),
     )
     for is_refused, sentence in conflicts:
         if is_refused:

@@ -33,22 +33,12 @@ class MainProcess:
         self._host, self.accelerator = host, host.accelerator
         self._copy: Any = None
 
-    @property
-    def is_main(self) -> bool:
-        """Whether this process is the main one."""
-        return self.accelerator.is_main_process
-
-    @property
-    def processes(self) -> int:
-        """How many processes train."""
-        return self.accelerator.num_processes
-
     def decide(self, decision: Callable[[], T]) -> T:
         """Call `decision` on the main process; return its result, or raise its error, on every process."""
-        if self.processes == 1:
+        if self.accelerator.num_processes == 1:
             return decision()
         outcome: list[Any] = [_DECIDED, None, None]
-        if self.is_main:
+        if self.accelerator.is_main_process:
             try:
                 outcome[1] = decision()
             except Exception as error:
@@ -98,7 +88,7 @@ class MainProcess:
             if isinstance(weight, DTensor):
                 dtype = getattr(precision, "param_dtype", None) or weight.dtype
                 weight = cast(DTensor, weight.to(dtype)).full_tensor()
-            if self.is_main:
+            if self.accelerator.is_main_process:
                 weights[name] = weight
         return weights
 

@@ -68,8 +68,8 @@ def fill_in_rounds(host: Any, rows: int, *, size: int, step: int) -> list[KeptGr
     After an error no group is in flight for the fill; the host drops the tickets.
 
     Args:
-        host: the trainer, of which `curriculum`, `fill`, `main_process`, `roll_out_round`, `feedback` and
-            `observe` are used.
+        host: the trainer, of which `accelerator`, `curriculum`, `fill`, `main_process`, `roll_out_round`,
+            `feedback` and `observe` are used.
         rows: of the batch.
         size: rollouts of a group, where the curriculum leaves that to the host.
         step: training steps that have finished.
@@ -86,9 +86,9 @@ def fill_in_rounds(host: Any, rows: int, *, size: int, step: int) -> list[KeptGr
             except ExhaustedError:
                 fill.exhausted = True
                 break
-            if not main.is_main:
+            if not host.accelerator.is_main_process:
                 fill.give_out(draw)
-            draw = _divisible(draw, main.processes)
+            draw = _divisible(draw, host.accelerator.num_processes)
             rollouts = host.roll_out_round(draw)
             if host.curriculum.allocation.looks_first:
                 draw, rollouts = _spend(host, draw, rollouts, fill.missing - int(draw.rollouts.sum()))
@@ -116,7 +116,7 @@ def _spend(host: Any, draw: Draw, rollouts: list[ScoredRow], rows: int) -> tuple
     chosen = np.flatnonzero(more_P)
     if not len(chosen):
         return draw, rollouts
-    second = _divisible(replace(draw.take(chosen), rollouts=more_P[chosen]), main.processes)
+    second = _divisible(replace(draw.take(chosen), rollouts=more_P[chosen]), host.accelerator.num_processes)
     more_P[chosen] = second.rollouts
     first = by_group(rollouts, draw.rollouts.tolist())
     further = by_group(host.roll_out_round(second), more_P.tolist())
@@ -137,7 +137,7 @@ def _draw(host: Any, rows: int, size: int, step: int) -> Draw:
     Raises:
         ExhaustedError: the prompts have run out, or the rest of them are in flight.
     """
-    curriculum, fill, processes = host.curriculum, host.fill, host.main_process.processes
+    curriculum, fill, processes = host.curriculum, host.fill, host.accelerator.num_processes
     number, untried, budget = -(-rows // size), fill.untried, None
     if not curriculum.has_allocation:
         number = int(min(-(-number // processes), untried // processes)) * processes

@@ -161,11 +161,11 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         }  # fmt: skip
         rows = checks.rows_of(dataset, is_played=factory is not None)
         self.curriculum = curriculum = checks.build_curriculum(curriculum, parts, rows, options.seed)
-        functions = given["reward_funcs"] = checks.reward_functions(given.get("reward_funcs"), options)
+        functions = given["reward_funcs"] = checks.reward_functions(
+            given.get("reward_funcs"), options, may_lack=factory is not None
+        )
         said: list[str] = []
         if factory is None:
-            if not functions:
-                raise ConfigError("`reward_funcs` is required: give a function that scores completions")
             said.append(checks.check_rewards(curriculum, options, checks.reward_names(functions)))
         given["processing_class"] = checks.processing_class(given, options)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
@@ -211,7 +211,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         self._notices: Notices | None = None
         self.policy = TrainedPolicy(self)
         ranked_by = curriculum.default_signal(self.reward_func_names)
-        if self.main_process.is_main:
+        if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
             if write_run:
                 writer = RunWriter.of_host(Path(cast(str, options.output_dir)), curriculum, keep)
@@ -266,7 +266,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             output = self._fill_batch() if self._merges_rounds else self._draw_batch()
         finally:  # of prompts that came again for a batch, and after an error of all that were drawn
             release(curriculum, np.setdiff1d(curriculum.ledger.tickets, before))
-        metrics = curriculum.metrics() if self.main_process.is_main else {}
+        metrics = curriculum.metrics() if self.accelerator.is_main_process else {}
         if logged is not None:
             logged = logged | {f"curriculum/{name}" for name in curriculum.selection.metrics()}
         named = {f"curriculum/{name}": value for name, value in metrics.items()}

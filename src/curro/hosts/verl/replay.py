@@ -324,12 +324,12 @@ class ReportingBuffer(Host):
             # without a gate only groups without any reward are not admitted: verl would train on their NaN
             if self._replaces_groups:
                 self.rejected = {groups.uids[row] for row in np.flatnonzero(~verdict.admitted).tolist()}
-            self._tag_credit(groups.uids, verdict)
             self._replace_missing_rewards(groups)
             self.fill.observed(groups.feedback, verdict, filtered={ticket_of(uid) for uid in flat})
-            # in the queue, because a checkpoint of it has to say which tickets are settled
-            tags = [{PROMPT: self.fill.fill.prompts_given_out[ticket_of(uid)]} for uid in groups.uids]
-            tq.kv_batch_put(keys=groups.uids, partition_id="train", tags=tags)
+            # in the queue, because a checkpoint of it has to say which tickets are settled, and of what
+            tags = self._credit_tags(groups.uids, verdict)
+            tags |= {uid: {PROMPT: self.fill.fill.prompts_given_out[ticket_of(uid)]} for uid in groups.uids}
+            tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
         self.settled |= ended
 
     @property
@@ -416,10 +416,10 @@ class ReportingBuffer(Host):
         tickets = np.array([ticket_of(name) for name in names], np.int64)
         return FinishedGroups(names, Feedback(tickets, rewards_PG, parts), completions, keys, numbers)
 
-    def _tag_credit(self, names: Sequence[str], verdict: Verdict) -> None:
-        """Tag outputs of sessions with their credit, or where verl credits with being without.
+    def _credit_tags(self, names: Sequence[str], verdict: Verdict) -> dict[str, dict[str, Any]]:
+        """Tags by key for outputs of sessions: their credit, or where verl credits that they are without.
 
-        The tags stay with them, in checkpoints too.
+        The tags stay with the outputs, in checkpoints too.
         """
         row_of = {name: row for row, name in enumerate(names)}
         weights = verdict.weights.tolist()
@@ -434,8 +434,7 @@ class ReportingBuffer(Host):
             elif not verdict.credited[row, session]:
                 tags[key] = {UNCREDITED: True}
             tag.update(tags.get(key, {}))
-        if tags:
-            tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
+        return tags
 
     def resume(self, groups: Iterable[tuple[str, dict[str, Any]]]) -> list[int]:
         """The tickets that are still in flight, of the groups (uid, tag) in a checkpoint of the queue."""
