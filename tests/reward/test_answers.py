@@ -19,7 +19,9 @@ from curro.reward.answers import (
     outside_thoughts,
     spoken,
 )
+from curro.reward.choices import options_of
 from curro.reward.notation import last_expression, unwrapped
+from curro.reward.programs import program_of
 from curro.reward.quantities import number
 
 
@@ -236,6 +238,9 @@ PIECES = [
         "<|channel|>",
         "**",
         r"\[",
+        "</s>",
+        r"\text{",
+        "(Answer: ",
     ),
 ]
 
@@ -248,9 +253,27 @@ def test_millions_of_characters_take_no_time(piece):
     spoken(text, {"prompt": text})
     for find in (last_boxed, after_hashes, in_answer_tags, marked, last_expression):
         find(text)
-    next(candidates(text), None)
+    list(candidates(text))
+    accepted({"answer": text})
     for read in (unwrapped, number):
         read(text[:1000])
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("piece", ["```\n", "```python\nx = 1\n(\n```\n", "~", "``` ", "</s>", "<code>"])
+def test_a_program_is_found_in_any_text_in_no_time(piece):
+    started = time.process_time()
+    program_of(piece * (100_000 // len(piece)) + "`")
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("text", ["\n{}(", "(A){}(", "A. a{}b", "(A) a{}(", "a) b{}c"])
+@pytest.mark.parametrize("gap", [" ", "\n", " ,", "a "])
+def test_options_are_found_in_any_text_in_no_time(text, gap):
+    started = time.process_time()
+    text = text.format(gap * (50_000 // len(gap)))
+    assert options_of({"prompt": text}) == {}
+    assert {"A", "B"} <= set(options_of({"prompt": "", "options": f"a ) 31 , b ) {text}"}))
     assert time.process_time() - started < 5
 
 

@@ -118,6 +118,12 @@ def test_prompts_that_a_model_cannot_read_or_has_no_room_for_are_left_out(unpadd
     assert "the tokenizer cannot read the prompt" in unreadable
 
 
+@pytest.mark.parametrize(("limit", "cut"), [(2, 2), (16, 0)])
+def test_completions_that_the_limit_cuts_are_counted(limit, cut):
+    _, (row,) = estimated_here(*load("chains"), ["1abcdefghij="], max_new_tokens=limit)
+    assert (row["rollouts"], row["truncated"]) == (2, cut)
+
+
 def test_a_model_whose_logits_are_not_numbers_is_given_up():
     model, tokenizer = load("chains")
     with torch.no_grad():

@@ -182,6 +182,18 @@ def test_methods_that_remember_find_more_where_prompts_come_back_as_they_were(tm
     assert replayed(read_log(LOGS / "trl"))[0].words.startswith("There are too few groups")
 
 
+def test_a_replay_says_nothing_of_its_own_runs(tmp_path, caplog):
+    """Nothing tells these prompts apart, which a curriculum would say of a run of the user's."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"prompt_id": f"p{p}", "step": step, "rewards": rng.integers(0, 2, 4).tolist()}
+        for step in range(40)
+        for p in rng.permutation(40)[:16]
+    ]
+    assert len(replayed(read_log(lines(tmp_path / "log.jsonl", rows)))) == 3
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("log.jsonl", "nonsense"), ("log.json", "[1]"), ("log.json", "{}"), ("log.csv", "a,b\n1,2\n"),

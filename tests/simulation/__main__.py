@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import time
 
-from tests.simulation.run import Failure, shrunk, simulate
+from tests.simulation.run import shrunk, simulate, simulate_all
+
+WHO = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 
 
 def main() -> int:
@@ -22,14 +25,12 @@ def main() -> int:
         print(failure.traceback if failure else f"seed {options.seed} holds")
         return bool(failure)
     first, _, last = options.seeds.partition("-")
-    failed, since = 0, time.process_time()
-    for seed in range(int(first), int(last)):
-        failure = simulate(seed)
-        if isinstance(failure, Failure):
-            failed += 1
-            print(f"{failure}\n  {shrunk(seed).command}", flush=True)
-    number = int(last) - int(first)
-    print(f"{number} seeds, {failed} failed, {time.process_time() - since:.0f} s of one core")
+    seeds, failed, since = range(int(first), int(last)), 0, time.monotonic()
+    for failure in simulate_all(seeds):
+        failed += 1
+        print(f"{failure}\n  {shrunk(failure.seed).command}", flush=True)
+    used = sum(resource.getrusage(who).ru_utime + resource.getrusage(who).ru_stime for who in WHO)
+    print(f"{len(seeds)} seeds, {failed} failed, {time.monotonic() - since:.0f} s, {used:.0f} s of one core")
     return bool(failed)
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
 import logging
 import os
 import tempfile
 import traceback
 import warnings
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
 
 from benchmarks.common import run
 from tests.simulation.world import World
@@ -58,14 +65,57 @@ def simulate(
         world = World(seed, Path(folder), steps=steps, only=only)
         host = world.choice("host", HOSTS) if host is None else host
         try:
-            with world.disk.mounted():
-                kind = getattr(import_module(f"tests.simulation.{host.lower()}"), host)
+            kind = _host(host)
+            with world.disk.mounted(), _quick():
                 run(kind(world).live())
         except Exception as error:
             problem = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
             faults = tuple(world.faults)
             return Failure(seed, host, world.steps, faults, problem, traceback.format_exc())
     return None
+
+
+def _host(name: str) -> Any:
+    return getattr(import_module(f"tests.simulation.{name.lower()}"), name)
+
+
+@contextmanager
+def _quick() -> Iterator[None]:
+    """Read no signature twice, and no clock of this machine."""
+    with ExitStack() as patches:
+        for target, replacement in (
+            ("curro.core.registry.inspect", SimpleNamespace(signature=_SIGNATURE)),
+            ("curro.runs.writer._READ", {"seconds": float, "cpu_seconds": float}),
+        ):
+            patches.enter_context(patch(target, replacement))
+        yield
+
+
+_SIGNATURE = cache(inspect.signature)
+
+
+def simulate_all(seeds: range) -> Iterator[Failure]:
+    """The failures among seeds, in their order, from as many processes as this one may use processors."""
+    parts = [seeds[first : first + PART] for first in range(0, len(seeds), PART)]
+    with ProcessPoolExecutor(min(len(parts), len(os.sched_getaffinity(0))), initializer=_begin) as processes:
+        for failures in processes.map(_failures, parts):
+            yield from failures
+
+
+PART = 50
+"""Seeds that a process is given at once."""
+
+
+def _begin() -> None:
+    """Import what seeds need, and let no collection of garbage look through it again."""
+    for name in HOSTS:
+        _host(name)
+    gc.collect()
+    gc.freeze()
+
+
+def _failures(seeds: range) -> list[Failure]:
+    return [failure for failure in map(simulate, seeds) if failure is not None]
 
 
 @contextmanager

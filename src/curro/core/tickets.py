@@ -57,8 +57,8 @@ class TicketLedger:
         is_wrong_P = (prompts < 0) | (prompts >= self.table.size)
         if not is_wrong_P.any():
             _, first = np.unique(prompts, return_index=True)
-            is_wrong_P = in_flight[prompts]
-            is_wrong_P[np.delete(np.arange(len(prompts)), first)] = True
+            is_wrong_P[:] = True  # a prompt that comes again
+            is_wrong_P[first] = in_flight[prompts[first]]
         if is_wrong_P.any():
             wrong = int(is_wrong_P.argmax())
             number, known = int(prompts[wrong]), f"0..{self.table.size - 1}"
@@ -115,8 +115,9 @@ class TicketLedger:
         if len(rows) == len(self):
             self._keep(self._rows[:, :0], self.weights[:0])
         else:
-            left = np.delete(np.arange(len(self)), rows)
-            self._keep(self._rows[:, left], self.weights[left])
+            is_left = np.ones(len(self), np.bool_)
+            is_left[rows] = False
+            self._keep(self._rows[:, is_left], self.weights[is_left])
         if observed:
             self.observed += len(rows)
         else:

@@ -203,10 +203,14 @@ HEDGE = (
 _SENTENCE_END = re.compile(rf"(?:[.!。]\**(?:\s|\Z)|\n)(?!{HEDGE})|,?\s(?:and not|not|rather than)\s")
 
 
+_MOST_SAID = 100
+"""How many answers of a text that says "answer is" a thousand times are read."""
+
+
 def said(text: str) -> Iterator[str]:
     """What follows each "answer is" or "answer:", the last one first, to the end of the line or sentence."""
     text = text[-TAIL:]
-    for match in reversed(list(_SAYS.finditer(text))):
+    for match in reversed(list(_SAYS.finditer(text))[-_MOST_SAID:]):
         tail = text[match.end() :]
         for begin, end in (("$$", "$$"), (r"\[", r"\]")):
             if tail.startswith(begin) and end in tail[2:]:
@@ -298,8 +302,13 @@ def _are_texts(items: Iterable[Any]) -> bool:
     )
 
 
+_LONGEST_PLACEHOLDER = 200
+
+
 def is_placeholder(answer: str) -> bool:
     """Whether a row's answer only says that there is none."""
+    if len(answer) > _LONGEST_PLACEHOLDER:
+        return False
     bare = (
         re.sub(r"\\(?:text|mathrm)\s*\{(.*)\}", r"\1", answer.strip().strip("$"))
         .replace("_", " ")

@@ -147,16 +147,14 @@ def judge(found: Sequence[str], prose: str, choice: RightOption) -> float | None
     return None if letter is None else float(letter in choice.letters)
 
 
-_LINE = re.compile(r"^\s*[(\[]?([A-J])[.):\]]\)?\s+(\S.*?)\s*$", re.MULTILINE)
+_LINE = re.compile(r"^[^\S\n]*[(\[]?([A-J])[.):\]]\)?\s+(\S.*)$", re.MULTILINE)
 _STYLED_LETTER = r"\\(?:text(?:bf)?|math(?:rm|bf))\s*\{\s*\(?([A-J])\)?\s*\}"
 _INLINE = re.compile(
     rf"{_STYLED_LETTER}\s*(?:\\ |~|:|\)|\s)*"
     r"(.*?)(?=\\q?quad|\\(?:text(?:bf)?|math(?:rm|bf))\s*\{\s*\(?[A-J]\)?|\n|\$|\Z)"
 )
-
-
-_IN_LINE = re.compile(r"\(([A-J])\)\s*([^()\n]*?)\s*(?=\([A-J]\)|\n|\Z)")
-_LISTED = re.compile(r"\b([a-jA-J])\s*[.):]\s*(.*?)\s*,?\s*(?=\b[a-jA-J]\s*[.):]|\Z)", re.DOTALL)
+_IN_LINE = re.compile(r"\(([A-J])\)\s*+([^()\n]*+)(?=\([A-J]\)|\n|\Z)")
+_LISTED = re.compile(r"\b([a-jA-J])\s*[.):](.*?)(?=\b[a-jA-J]\s*[.):]|\Z)", re.DOTALL)
 
 
 def options_of(row: Row) -> dict[str, str]:
@@ -164,7 +162,8 @@ def options_of(row: Row) -> dict[str, str]:
     for column in ("options", "choices"):
         given = read(row.get(column))
         if given is None and isinstance(row.get(column), str):  # AQuA and MathQA: "a ) 31 , b ) 33"
-            given = {letter.upper(): text for letter, text in _LISTED.findall(row[column])}
+            listed = _LISTED.findall(row[column])
+            given = {letter.upper(): text.strip().removesuffix(",").rstrip() for letter, text in listed}
         if isinstance(given, Mapping) and {"label", "text"} <= set(given):  # ARC
             return dict(zip(map(str, given["label"]), map(str, given["text"]), strict=False))
         if isinstance(given, Mapping) and given:

@@ -10,11 +10,12 @@ import re
 import warnings
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain, islice
 
 from curro.reward.answers import in_answer_tags, outside_thoughts, without_end_tokens
 from curro.reward.sandbox.inside.wire import global_names
 
-_FENCE = re.compile(r"([ \t>]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+_FENCE = re.compile(r"([ \t>]*)(`{3,}+|~{3,}+)[ \t]*+([^`\n]*)$")
 _FENCE_BEHIND_TEXT = re.compile(r"^(?=[ \t>]*[^\s>`~])(.*[ \t])(```+(?:python3?|py))[ \t]*$", re.MULTILINE)
 _FENCE_AT_END = re.compile(r"^([^`\n]*[^\s`])(```+)[ \t]*$", re.MULTILINE)
 _PYTHON = ("python", "py", "python3", "{python}")
@@ -77,7 +78,9 @@ def _helpers(programs: Sequence[str], trees: Sequence[ast.Module | None], progra
 
 def _blocks(lines: Sequence[str]) -> list[tuple[str, str]]:
     """(language, text) of every block; one that is never closed goes on to the end."""
-    blocks = []
+    bare = [line.strip(" \t>") for line in lines]
+    fences = [text if text.strip("`") == "" or text.strip("~") == "" else "" for text in bare]
+    blocks, tried = [], 0
     i = 0
     while i < len(lines):
         opening = _FENCE.match(lines[i])
@@ -85,24 +88,31 @@ def _blocks(lines: Sequence[str]) -> list[tuple[str, str]]:
             i += 1
             continue
         indent, fence, info = opening.groups()
-        ends = [j for j in range(i + 1, len(lines)) if _closes(lines[j], fence)]
-        width = len(indent)
-        texts = {}
-        for j in [*ends[:20], len(lines)]:
-            inner = (line[width:] if not line[:width].strip(" \t>") else line for line in lines[i + 1 : j])
-            texts[j] = "\n".join(inner)
+        closing = islice((j for j in range(i + 1, len(lines)) if fences[j].startswith(fence)), 20)
+        ends = chain(closing, [len(lines)])
         language = (info.split() or [""])[0].lower()
-        end = next(iter(texts))
-        if language in _PYTHON and parsed(texts[end]) is None:
-            end = next((j for j, text in texts.items() if parsed(text) is not None), end)
-        blocks.append((language, texts[end]))
+        end = next(ends)
+        text = _without_indent(lines[i + 1 : end], len(indent))
+        if language in _PYTHON and parsed(text) is None:
+            for j in ends:
+                longer = _without_indent(lines[i + 1 : j], len(indent))
+                tried += len(longer)
+                if tried > _MOST_TRIED:
+                    break
+                if parsed(longer) is not None:
+                    end, text = j, longer
+                    break
+        blocks.append((language, text))
         i = end + 1
     return blocks
 
 
-def _closes(line: str, fence: str) -> bool:
-    stripped = line.strip(" \t>")
-    return len(stripped) >= len(fence) and set(stripped) == {fence[0]}
+_MOST_TRIED = 200_000
+"""Characters that are parsed to see whether blocks end behind their first closing fence."""
+
+
+def _without_indent(lines: Sequence[str], width: int) -> str:
+    return "\n".join(line[width:] if not line[:width].strip(" \t>") else line for line in lines)
 
 
 def parsed(program: str) -> ast.Module | None:

@@ -135,6 +135,7 @@ def test_a_wrong_question_gets_one_short_sentence_and_changes_nothing(
         ("POST", "/select", b"{}", FRAME, 415),
         ("POST", "/shutdown", b"{}", "application/json", 404),
         ("GET", "/select", b"", "application/json", 405),
+        ("POST", "/metrics", b"{}", "application/json", 405),
         ("POST", "/select", b"{", "application/json", 400),
         ("POST", "/select", b"[1]", "application/json", 400),
         ("POST", "/select", b"[" * 100_000, "application/json", 400),

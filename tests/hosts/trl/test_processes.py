@@ -48,6 +48,8 @@ def test_the_curriculum_is_saved_once(made_once):
 def test_a_filled_batch_is_shared_out_equally(ranks):
     owner, other = ranks
     assert owner["filled_rows"] == other["filled_rows"] == [6, 6, 6]
+    assert owner["filled_rewards_are_their_own"]
+    assert other["filled_rewards_are_their_own"]
     for entry, also in zip(owner["filled_history"], other["filled_history"], strict=True):
         assert entry["reward"] == 0.5 == also["reward"]
     groups = sum(len(prompts) for prompts, _, _ in owner["groups"])

@@ -96,6 +96,10 @@ report = {
     "seeing": seeing.curriculum.selection.predictor.posterior.is_fitted,
     "filled_weights": size_of(filled),
     "filled_rows": [len(inputs["advantages"]) for inputs in filled_inputs],
+    "filled_rewards_are_their_own": all(
+        torch.equal(inputs["advantages"] > 0, inputs["completion_ids"][:, 0] % 2 == 0)
+        for inputs in filled_inputs
+    ),
     "staged_weights": size_of(staged),
     "staged_rows": [inputs["advantages"].tolist() for inputs in staged_inputs],
     "staged_groups": [

@@ -116,7 +116,9 @@ class Service:
 
     def _answer(self, method: str, path: str, body: bytes, form: str) -> dict[str, Any]:
         question = path.removeprefix("/")
-        if method == "GET" and question in ("", "metrics"):
+        if question in ("", "metrics"):
+            if method != "GET":
+                raise Refused(405, f"{path} takes GET")
             return self.saved.curriculum.metrics() if question else self._about()
         if question not in FIELDS:
             raise Refused(404, f"there is no {path!r:.50}; there are: /{', /'.join((*FIELDS, 'metrics'))}")

@@ -79,9 +79,13 @@ def saving(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        # PyTorch says of a full disk only that a position is unexpected
+        parent = next(parent for parent in folder.absolute().parents if parent.exists())
+        is_full = shutil.disk_usage(parent).free < 1_000_000
         shutil.rmtree(folder, ignore_errors=True)
+        reason = "the disk is full" if is_full else first_line(error)
         raise CheckpointError(
-            f"{folder} could not be saved ({first_line(error)}): what was saved before is still there"
+            f"{folder} could not be saved ({reason}): what was saved before is still there"
         ) from error
 
 
