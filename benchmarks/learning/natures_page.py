@@ -250,11 +250,11 @@ def short_table(pools: Mapping[str, Runs], natures: Mapping[str, str], method: s
     return "\n".join(lines)
 
 
-def page(rows: Sequence[Row], chapters: Mapping[str, Mapping[str, str]], shown: Sequence[str]) -> str:
+def page(chapters: Mapping[str, tuple[Sequence[Row], Mapping[str, str]]], shown: Sequence[str]) -> str:
     """The page.
 
     Args:
-        chapters: by title, pools and their natures.
+        chapters: by title, rows, and pools with their natures.
         shown: the methods with a short table each in every chapter.
     """
     parts = [
@@ -263,7 +263,7 @@ def page(rows: Sequence[Row], chapters: Mapping[str, Mapping[str, str]], shown: 
         "seeds. A is the ceiling and C_mid the rollouts to half the gain of a fitted sigmoid. *Lowest run* "
         "is the mean of evaluations of the worst seed, less uniform sampling's mean."
     ]
-    for title, natures in chapters.items():
+    for title, (rows, natures) in chapters.items():
         pools = {pool: runs for pool in natures if BASELINE in (runs := runs_of(rows, pool))}
         for method in shown:
             if any(Pairs.of(runs, method) for runs in pools.values()):

@@ -130,6 +130,8 @@ ROUNDS = (
     ("told", "learnable"),
 )
 """The methods of the plan; with each seed all pools get those of a round before the next round."""
+FASTER = "-1e-5"
+"""How names of methods end whose learning rate is 1e-5; they are compared with each other."""
 SHOWN = "frontier"
 """The new default."""
 COLOURS = {"uniform": DRAWN["uniform"], "frontier-before": "#e69f00", SHOWN: DRAWN["frontier"]}
@@ -348,9 +350,17 @@ def main(
     rows = list(read_rows(results))
     ours = results.parent.resolve() == RESULTS
     command = COMMAND if ours else f"{COMMAND} --results {results}"
-    text = natures_page.page(
-        rows, {"Judging pools": JUDGING, "Tuning pools": TUNING}, (SHOWN, "frontier-before")
-    )
+    at_rates: tuple[list[Row], list[Row]] = [], []
+    for row in rows:
+        name = row["method"].removesuffix(FASTER)
+        at_rates[name != row["method"]].append({**row, "method": name})
+    chapters = {
+        "Judging pools": (at_rates[False], JUDGING),
+        "Judging pools at the rate 1e-5": (at_rates[True], JUDGING),
+        "Tuning pools": (at_rates[False], TUNING),
+        "Tuning pools at the rate 1e-5": (at_rates[True], TUNING),
+    }
+    text = natures_page.page(chapters, (SHOWN, "frontier-before"))
     title = "A pretrained model on pools of five natures"
     write_page(results.stem, title, command, text, results.parent)
     picture = PICTURES / "result-natures.svg" if ours else results.with_suffix(".svg")

@@ -75,7 +75,7 @@ def test_a_family_is_evaluated_by_its_own_problems(rows):
 
 def test_the_page_begins_with_the_pool_that_gains_least(rows):
     worse = [{**line, "pool": "two"} for line in [*rows[:2], row("ours", 0, [2, 2, 2, 2, 2])]]
-    text = page.page([*rows, *worse], {"Pools": {"one": "easy", "two": "hard"}}, ["ours"])
+    text = page.page({"Pools": ([*rows, *worse], {"one": "easy", "two": "hard"})}, ["ours"])
     table = text[text.index("## Pools: ours") :]
     assert table.index("`two` (hard)") < table.index("`one` (easy)")
     assert "not reached" in table
