@@ -14,7 +14,6 @@ from peft import PeftConfig
 from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
 from trl.chat_template_utils import supports_tool_calling
-from trl.trainer.utils import get_callable_name
 
 from curro.core.bases import Selection
 from curro.core.curriculum import Curriculum
@@ -145,7 +144,16 @@ def is_model(function: Any) -> bool:
 
 def reward_names(functions: Sequence[Any]) -> list[str]:
     """The names that TRL will give reward functions."""
-    return [model_name(one) if is_model(one) else get_callable_name(one) for one in functions]
+    inner = map(_unwrapped, functions)
+    return [
+        model_name(one) if is_model(one) else getattr(one, "__name__", type(one).__name__) for one in inner
+    ]
+
+
+def _unwrapped(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def model_name(model: Any) -> str:
@@ -189,9 +197,8 @@ def check_rows(
         is_curros = getattr(function, "reward", None) is reward
         if is_curros:
             refuse_columns(reward, rows.column_names)
-        while isinstance(function, functools.partial):
-            function = function.func
-        is_awaited = any(map(inspect.iscoroutinefunction, (function, function.__call__)))
+        inner = _unwrapped(function)
+        is_awaited = any(map(inspect.iscoroutinefunction, (inner, inner.__call__)))
         if not is_awaited and (is_curros or not args.process_index):
             check_before_run(rows, reward, say, "no_check=True")
 
