@@ -107,6 +107,8 @@ METHODS = {
     "text-and-entropy": Method("frontier:features=text+entropy"),
     "uniform-1e-5": Method("uniform", {"learning_rate": 1e-5}),
     "frontier-1e-5": Method("frontier", {"learning_rate": 1e-5}),
+    "uniform-3e-5": Method("uniform", {"learning_rate": 3e-5}),
+    "frontier-3e-5": Method("frontier", {"learning_rate": 3e-5}),
     "uniform-4": Method("uniform", {"prompts_per_step": 4}),
     "frontier-4": Method("frontier", {"prompts_per_step": 4}),
     "sharper": Method("frontier:candidates=32,exponent=3"),
@@ -120,7 +122,7 @@ METHODS = {
 `frontier` is the default, and `told` knows the pass rates that 16 rollouts of each prompt measured. `highest`
 to `quarter` were tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not
 moderated; `text-and-entropy` to `sharper` with today's, of which `frontier-1e-5` and `uniform-1e-5` are
-judged too. The rows of 7c104e2's own `frontier` are called `unmoderated`, and those with moderated
+judged too; the rate 3e-5 is tried on the tuning pools. The rows of 7c104e2's own `frontier` are called `unmoderated`, and those with moderated
 predictions and a learnt variance of the weights `learnt-variance`; no option brings these two back.
 """
 ROUNDS = (
@@ -130,8 +132,8 @@ ROUNDS = (
     ("told", "learnable"),
 )
 """The methods of the plan; with each seed all pools get those of a round before the next round."""
-FASTER = "-1e-5"
-"""How names of methods end whose learning rate is 1e-5; they are compared with each other."""
+FASTER = ("1e-5", "3e-5")
+"""Higher learning rates, with which names of methods end; methods of one rate are compared with each other."""
 SHOWN = "frontier"
 """The new default."""
 COLOURS = {"uniform": DRAWN["uniform"], "frontier-before": "#e69f00", SHOWN: DRAWN["frontier"]}
@@ -350,15 +352,14 @@ def main(
     rows = list(read_rows(results))
     ours = results.parent.resolve() == RESULTS
     command = COMMAND if ours else f"{COMMAND} --results {results}"
-    at_rates: tuple[list[Row], list[Row]] = [], []
+    at_rates: dict[str, list[Row]] = {"": [], **{rate: [] for rate in FASTER}}
     for row in rows:
-        name = row["method"].removesuffix(FASTER)
-        at_rates[name != row["method"]].append({**row, "method": name})
+        rate = next((rate for rate in FASTER if row["method"].endswith(f"-{rate}")), "")
+        at_rates[rate].append({**row, "method": row["method"].removesuffix(f"-{rate}")})
     chapters = {
-        "Judging pools": (at_rates[False], JUDGING),
-        "Judging pools at the rate 1e-5": (at_rates[True], JUDGING),
-        "Tuning pools": (at_rates[False], TUNING),
-        "Tuning pools at the rate 1e-5": (at_rates[True], TUNING),
+        f"{kind} pools" + (f" at the rate {rate}" if rate else ""): (at_rates[rate], pools)
+        for kind, pools in (("Judging", JUDGING), ("Tuning", TUNING))
+        for rate in at_rates
     }
     text = natures_page.page(chapters, (SHOWN, "frontier-before"))
     title = "A pretrained model on pools of five natures"
