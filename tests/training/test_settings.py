@@ -132,6 +132,7 @@ def test_the_settings_of_a_run_can_be_used_again(tmp_path):
     ("text", "sentence"),
     [
         ("data =", "is no TOML"),
+        ("data = " + "{a = " * 3000, "is no TOML"),
         ("seed = 1\nseed = 2", "is no TOML"),
         ("save-every = 1\nsave_every = 2", "a setting stands twice in"),
     ],
