@@ -105,7 +105,7 @@ def reward_functions(value: Any) -> list[Any]:
     """
     functions = [] if value is None else [*value] if isinstance(value, list | tuple) else [value]
     for function in functions:
-        if inspect.isclass(function) or not (isinstance(function, str) or callable(function)):
+        if not (isinstance(function, str) or callable(function)):
             raise ConfigError(
                 f"reward_funcs has {function!r:.50}: a reward is a function, an object that can be called, or"
                 " a model"
