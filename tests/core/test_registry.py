@@ -95,6 +95,8 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
         ("mine:pi", "'mine:pi' cannot be built from options"),
         ("pspo:bata=1", r"has no option 'bata' \(did you mean 'beta'\?\)"),
         ("adcl:train_estimates=yes", "train_estimates is true or false, not 'yes'"),
+        ("frontier:exponent=steep", "exponent is a number or none, not 'steep'"),
+        ("frontier:exponent=true", "exponent is a number or none, not True"),
         ("uniform:true", "takes 0 options, not 1"),
         ("uniform:=1", "'=1' in 'uniform:=1' names no option"),
         (REPLAY + ":variant=publishd", "has no variant 'publishd'; there are: default, published"),

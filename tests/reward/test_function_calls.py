@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import pytest
 from hypothesis import given
@@ -116,6 +117,17 @@ FORMS = [
     "```tool_code\nprint(default_api.f(a=1))\n```",
     '{"tool_name": "f", "tool_arguments": {"a": 1}}',
     'f({"a": 1})',
+    "<start_function_call>call:f{a:1}<end_function_call><start_function_response>",
+    "<start_function_call>call:f{a:<escape>1<escape>}<end_function_call>",
+    "<|channel>thought\nf(a=2)?<channel|><|tool_call>call:f{a:1}<tool_call|>",
+    "call:f{a:1}",
+    'functions.f:0{"a": 1}',
+    '<|tool_call_begin|> f:0 <|tool_call_argument_begin|> {"a": 1} <|tool_call_end|>',
+    'analysisf(a=2)?assistantcommentary to=functions.f json{"a": 1}',
+    'f{"a": 1}',
+    '<|START_THINKING|>x<|END_THINKING|><|START_ACTION|>[\n  {"tool_name": "f", "parameters": {"a": 1}}\n]<|END_ACTION|>',
+    "<longcat_tool_call>f\n<longcat_arg_key>a</longcat_arg_key>\n<longcat_arg_value>1</longcat_arg_value>\n</longcat_tool_call>",
+    '{"method": "f", "params": {"a": 1}}',
 ]
 
 
@@ -136,10 +148,35 @@ def test_the_forms_of_models(text):
         "f(a=1), f(a=2)",
         "f(a=1); await f(a=2)",
         "print(f(a=1))\nf(a=2)",
+        "<start_function_call>call:f{a:1}<end_function_call><start_function_call>call:f{a:2}<end_function_call>",
+        'assistantcommentary to=functions.f json{"a": 1}assistantcommentary to=functions.f json{"a": 2}',
+        'functions.f:0{"a": 1}functions.f:1{"a": 2}',
     ],
 )
 def test_several_calls(text):
     assert parse_calls(text) == [Call("f", (), {"a": 1}), Call("f", (), {"a": 2})]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("{b:{c:<escape>x, d:}<escape>,e:[1,<escape>z<escape>]}}", {"b": {"c": "x, d:}", "e": [1, "z"]}}),
+        ('{b:<|"|>it\'s "x"<|"|>,c:true,d:null}', {"b": 'it\'s "x"', "c": True, "d": None}),
+        ("{b:Rome, IT,c:2}", {"b": "Rome, IT", "c": "2"}),
+        ("{}", {}),
+    ],
+)
+def test_arguments_without_quotes(text, arguments):
+    assert parse_calls(f"<start_function_call>call:f{text}<end_function_call>") == [Call("f", (), arguments)]
+
+
+def test_a_form_that_is_not_known_is_said_and_wrong_calls_are_not():
+    rows = [{"answer": ANSWER, "key": "k"}] * 8
+    with pytest.warns(RuntimeWarning, match="not one call can be read.*<weird_call>"):
+        assert CALLS.score(["<weird_call>f|a=1</weird_call>"] * 8, rows) == [0.0] * 8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CALLS.score(["prose"] * 7 + ["f(a=1)"], rows)
 
 
 def test_bare_texts_between_tags_are_of_the_type_that_is_asked_for():

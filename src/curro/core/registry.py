@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from types import NoneType
 from typing import Any
 
 from curro.core.errors import ConfigError
@@ -101,6 +102,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "int": (Integral, "a whole number"),
     "float": (Real, "a number"),
     "str": (str, "text"),
+    "None": (NoneType, "none"),
 }
 """By the annotation of an option as it is written: what its value must be, and in words."""
 
@@ -240,9 +242,10 @@ def expand_curriculum(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_type(option: str, value: Any, annotation: Any) -> None:
-    kind, description = _TYPES.get(getattr(annotation, "__name__", annotation), (object, ""))
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):
-        raise ConfigError(f"{option} is {description}, not {value!r:.100}")
+    names = str(getattr(annotation, "__name__", annotation)).split(" | ")
+    kinds, descriptions = zip(*(_TYPES.get(name, (object, "")) for name in names), strict=True)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and {bool, object}.isdisjoint(kinds)):
+        raise ConfigError(f"{option} is {' or '.join(descriptions)}, not {value!r:.100}")
     if isinstance(value, Integral) and abs(int(value)) >> 63:
         raise ConfigError(f"{option} is {value!r:.20}..., which is beyond 64 bits")
 

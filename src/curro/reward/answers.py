@@ -32,11 +32,11 @@ _NAMES = (
 )
 _OPENING = (
     rf"<\s*(?:{_NAMES})\s*>|<start_working_out>|<\|(?:begin_of_thought|START_THINKING|inner_prefix)\|>"
-    r"|\[THINK\]|◁think▷|<unused94>"
+    r"|\[THINK\]|◁think▷|<unused94>|<\|channel>\s*thought\b"
 )
 _CLOSING = (
     rf"<\s*/\s*(?:{_NAMES})\s*>|<end_working_out>|<\|(?:end_of_thought|END_THINKING|inner_suffix)\|>"
-    r"|\[/THINK\]|◁/think▷|<unused95>"
+    r"|\[/THINK\]|◁/think▷|<unused95>|<channel\|>"
 )
 _THOUGHT_TAG = re.compile(rf"(?P<opening>{_OPENING})|{_CLOSING}", re.IGNORECASE)
 _ENDS_OPENED = re.compile(rf"(?:{_OPENING})\s*\Z", re.IGNORECASE)

@@ -12,6 +12,9 @@
 | `f <arg_key>a</arg_key><arg_value>1</arg_value>` in `<tool_call>` | GLM |
 | `<｜tool▁sep｜>f` and a fence of JSON, `f<｜tool▁sep｜>{...}` | DeepSeek |
 | `functions.f:0<|tool_call_argument_begin|>{...}` | Kimi |
+| `call:f{a:1,b:<escape>text<escape>}` | FunctionGemma, Gemma 4 |
+
+The forms are also read as TRL decodes them, without special tokens.
 
 Nothing is evaluated: Python and JSON are parsed, and only literals are values.
 """
@@ -19,6 +22,7 @@ Nothing is evaluated: Python and JSON are parsed, and only literals are values.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import warnings
 from collections.abc import Mapping
@@ -60,14 +64,14 @@ _OPENING = (
     r"|\[TOOL_CALLS?\]|functools(?=\[)"
 )
 _MARK = re.compile(
-    rf"{_OPENING}|<｜tool▁calls?▁begin｜>|<function=|<invoke\s|to=functions\.|```tool_(?:call|code)|✿FUNCTION✿",
+    rf"{_OPENING}|<｜tool▁calls?▁begin｜>|<function=|<invoke\s|to=functions\.|\bcall:\w+\{{|```tool_(?:call|code)|✿FUNCTION✿",
     re.IGNORECASE,
 )
 _TAGGED = re.compile(
     rf"(?:{_OPENING})(.*?)(?=<\|?/?\w*(?:tool|func|action|plugin)|<\|/?(?!\|)[a-z_]+\|>|\[/?TOOL_CALLS?\]|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_NAMESPACE = re.compile(r"(</?)(?:\w+:|｜\w+｜)(?=\w)")
+_NAMESPACE = re.compile(r"(</?)(?:\w+:|｜\w+｜|longcat_(?=arg_))(?=\w)")
 _UNREAD = re.compile(r"[A-Za-z_][\w.]*\(.*\)[.;]?", re.DOTALL)
 _FENCE = re.compile(r"```[ \t]*([A-Za-z_]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _XML = re.compile(
@@ -75,16 +79,23 @@ _XML = re.compile(
 )
 _XML_VALUE = re.compile(r"<parameter(?:=|\s+name=)\"?([\w.-]+)\"?[^<>]*>\n?(.*?)\n?</parameter>", re.DOTALL)
 _CHANNEL = re.compile(
-    r"to=functions\.([\w.-]+)[^{]*?<\|message\|>(.*?)(?:<\|(?:call|end|start)\|>|\Z)", re.DOTALL
+    r"to=functions\.([\w.-]+)[^{]{0,200}?(?:<\|message\|>|(?=\{))(.*?)"
+    r"(?:<\|(?:call|end|start)\|>|assistant(?:analysis|commentary|final)|\Z)",
+    re.DOTALL,
 )
 _DEEPSEEK = re.compile(
     r"<｜tool▁sep｜>([\w.-]+)\s*(?:```(?:json)?\s*)?(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>", re.DOTALL
 )
 _NAME_BEFORE_SIGN = re.compile(
-    r"(?:<｜tool▁call▁begin｜>([\w.-]+)<｜tool▁sep｜>|functions\.([\w.-]+):\d+<\|tool_call_argument_begin\|>)"
-    r"\s*(\{.*?\})\s*<[｜|]tool[▁_]call[▁_]end[｜|]>",
+    r"(?:<｜tool▁call▁begin｜>([\w.-]+)<｜tool▁sep｜>"
+    r"|(?:functions\.|<\|tool_call_begin\|>\s{0,9}(?:functions\.)?)([\w.-]{1,200}):\d+\s*(?:<\|tool_call_argument_begin\|>)?)"
+    r"\s*(\{.*?\})\s*(?:<[｜|]tool[▁_]call[▁_]end[｜|]>|(?=functions\.)|\Z)",
     re.DOTALL,
 )
+_GEMMA = re.compile(r"\bcall:([\w.-]+)(\{.*?\})(?=\s{0,9}(?:<(?!escape|\|\")|call:|\Z))", re.DOTALL)
+_GEMMA_QUOTE = re.compile(r'<escape>|<\|"\|>')
+_GEMMA_NAME = re.compile(r"(?<=[{,])\s*([\w.-]+)\s*:")
+_GEMMA_BARE_VALUE = re.compile(r"(?<=[{,])\s*([\w.-]+):(.*?)(?=,\s*[\w.-]+:|\}\Z)", re.DOTALL)
 _REACT = re.compile(
     r"^(?:Action|✿FUNCTION✿):[ \t]*([\w.-]+)[ \t]*\n(?:Action Input|✿ARGS✿):\s*(\{.*?\})[ \t]*(?=\n\w+:|\n✿|\s*\Z)",
     re.DOTALL | re.MULTILINE,
@@ -133,6 +144,8 @@ def _marked(text: str) -> list[Call] | None:
     pairs += [(name or other, content) for name, other, content in _NAME_BEFORE_SIGN.findall(text)]
     if pairs:
         return [Call(name, (), _arguments(_json(content))) for name, content in pairs]
+    if gemma := _GEMMA.findall(text):
+        return [Call(name, (), _gemma_arguments(content)) for name, content in gemma]
     functions = _XML.findall(text)
     if functions:
         return [Call(name, (), _xml_arguments(content)) for name, content in functions]
@@ -154,6 +167,17 @@ def _named(text: str) -> list[Call] | None:
     """The call of a text that is a function's name and the JSON of its arguments."""
     named = _NAME_BEFORE_JSON.match(text)
     return [Call(named[1], (), _arguments(_json(named[2])))] if named else None
+
+
+def _gemma_arguments(content: str) -> dict[str, Any]:
+    """Arguments whose names have no quotes; neither have texts without the special tokens around them."""
+    parts = _GEMMA_QUOTE.split(content)
+    quoted = [json.dumps(p) if i % 2 else _GEMMA_NAME.sub(r'"\1":', p) for i, p in enumerate(parts)]
+    try:
+        values = _arguments(_json("".join(quoted)))
+    except Broken:
+        values = dict(_GEMMA_BARE_VALUE.findall(content))
+    return {name: Untyped(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def _xml_arguments(content: str) -> dict[str, Any]:
@@ -181,8 +205,8 @@ def _bare(text: str) -> list[Call] | None:
     text = text.strip().strip("`*;.").strip()
     if not text:
         return None
-    if not text.startswith(("{", "[{")):
-        return _named(text) if "\n{" in text else _from_python(text)
+    if not _IS_JSON.match(text):
+        return _named(text) if _IS_NAMED.match(text) else _from_python(text)
     try:
         return _from_json(_json(text))
     except Broken:
@@ -191,6 +215,8 @@ def _bare(text: str) -> list[Call] | None:
         return _in_lines(text)
 
 
+_IS_JSON = re.compile(r"\{|\[\s*\{")
+_IS_NAMED = re.compile(r"[^\n{(]*\n\{|[\w.-]+\{\s*[\"}].*\Z(?<=\})", re.DOTALL)
 _LINE_END = re.compile(r"\n|(?<=\})\s*;\s*(?=\{)")
 _DENIAL = r"(?:\b(?:not|never|cannot|avoid|instead\sof|without)\b|n't\b)"
 _REFUSED = re.compile(
@@ -219,7 +245,7 @@ def _json(text: str) -> Any:
         raise Broken(str(error)) from None
 
 
-_NAME = re.compile(r"(?:(?:tool|function|api|action)_?)?name|function|tool|action|api")
+_NAME = re.compile(r"(?:(?:tool|function|api|action)_?)?name|function|tool|action|api|method")
 _ARGUMENTS = re.compile(
     r"(?:(?:tool|function|api|action)_?)?(?:arguments?|args|param(?:eter)?s?|kwargs|input)"
 )

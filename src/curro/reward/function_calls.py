@@ -12,7 +12,7 @@ from typing import Any
 from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.reward.answers import begins_in_thought, is_placeholder, outside_thoughts, unanswered
-from curro.reward.call_texts import Broken, Call, Untyped, read_calls
+from curro.reward.call_texts import Broken, Call, Untyped, parse_calls, read_calls
 from curro.reward.literals import read, value_of
 from curro.reward.reward import Unscored, Verdict, key
 
@@ -47,9 +47,21 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
         its answer or a description cannot be read.
 
     Warns:
-        RuntimeWarning: a type that is not known; its values are compared without a type.
+        RuntimeWarning: a type that is not known; its values are compared without a type. Or eight completions
+            and more are wrong and no call can be read in any: the model may write another form.
     """
-    return [_score(completion, row) for completion, row in zip(completions, rows, strict=True)]
+    scores = [_score(completion, row) for completion, row in zip(completions, rows, strict=True)]
+    wrong = [text for text, score in zip(completions, scores, strict=True) if score == 0.0]
+    if len(wrong) >= 8 and not any(map(parse_calls, completions)):
+        mark = re.search(r"<[^<>\s]{1,40}>", outside_thoughts(wrong[0]) or wrong[0])
+        warnings.warn(  # the same text each time, so that Python shows it once
+            "reward 'function-calls': not one call can be read in a batch of completions that all score 0"
+            f"{f', such as one with {mark[0]!r}' if mark else ''}: curro.reward.call_texts has the forms "
+            "that are read",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return scores
 
 
 def _score(completion: str, row: Row) -> Verdict:

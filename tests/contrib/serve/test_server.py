@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from curro.contrib.serve.command import ServeSettings
 from curro.contrib.serve.run import token_of
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.errors import ConfigError, CurroError, ExhaustedError
+from curro.runs import loopback
 
 
 def config_at(folder, **settings):
@@ -193,6 +196,15 @@ def test_a_token_that_others_may_know_is_refused(tmp_path, kind):
         token_of(tmp_path)
 
 
+def test_whoever_holds_all_connections_open_keeps_nobody_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(loopback, "STRANGERS", 20)
+    with serving(tmp_path) as address, contextlib.ExitStack() as opened:
+        connect = partial(socket.create_connection, address, timeout=600)
+        half = [opened.enter_context(connect()) for _ in range(50)]
+        assert [connection.recv(1) for connection in half[:30]] == [b""] * 30
+        assert answer(address, b"GET / HTTP/1.1\r\n" + TOKEN + b"\r\n").startswith(b"HTTP/1.1 200 ")
+
+
 @contextmanager
 def serving(folder):
     """The address of a server in this process, whose token is `secret`."""
@@ -232,6 +244,7 @@ TOKEN = b"Authorization: Bearer secret\r\n"
         (b"POST /select HTTP/1.1\r\n" + TOKEN + b"\r\n", 400),
         (b"\0 no request\r\n\r\n", 400),
         (b"DELETE / HTTP/1.1\r\n\r\n", 501),
+        (b"GET / HTTP/9.9\r\n\r\n", 505),
         (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
     ],
 )

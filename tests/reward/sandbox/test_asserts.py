@@ -287,7 +287,7 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
         ("class E(ValueError): pass\ndef f(): raise E('no', 5)",
          "try:\n    f()\nexcept ValueError as error:\n    assert error.args == ('no', 5)"),
         ("class D(Exception): pass\nclass E(D): code = 3\ndef f(): raise E()",
-         "try: f()\nexcept D: ok = 1\nassert ok"),
+         "try: f()\nexcept D as error: ok = error.code\nassert ok == 3"),
         ("def f(g, x): return g(x) + 1", "assert f(lambda v: v * 2, 3) == 7"),
         ("def f(g):\n    try: g()\n    except KeyError as e: return e.args",
          "def g(): raise KeyError('k')\nassert f(g) == (\"'k'\",)"),
@@ -436,16 +436,44 @@ def test_names_that_a_setup_binds_unseen_are_never_the_programs(passed, setup):
             "assert round(f(2) - 4) == 0",
             "assert 'ab'[f(2) - 4] == 'a'",
         ),
+        *("a = f(2) - 4\nassert a * a < 1", "assert -(f(2) - 4) < 1", "assert divmod(f(2) - 4, 9) == (0, 0)"),
+        *("assert (f(2) - 4).real == 0", "import math\nassert math.floor(f(2) - 4) == 0"),
+        "import copy\nassert copy.copy(f(2) - 4) == 0",
     ],
 )
 def test_an_object_that_was_computed_with_what_is_expected_claims_nothing(passed, test):
     program = (
-        "class Yes:\n    def __sub__(self, other): return self\n    __mul__ = __isub__ = __sub__\n"
-        "    def __abs__(self): return 0\n"
-        "    __int__ = __float__ = __index__ = __round__ = __abs__\n"
+        "class Yes:\n    real = 0\n    def __sub__(self, other): return self\n    __isub__ = __sub__\n"
+        "    def __mul__(self, other): return self if other == 1 else 0\n"
+        "    def __divmod__(self, other): return (0, 0)\n    def __abs__(self): return 0\n"
+        "    __int__ = __float__ = __index__ = __round__ = __neg__ = __floor__ = __copy__ = __abs__\n"
         "    def __bool__(self): return False\ndef f(x): return Yes()"
     )
     assert passed(program, test) == [False]
+
+
+@pytest.mark.parametrize(
+    ("program", "test", "verdict"),
+    [
+        ("def isclose(a, b): return True",
+         "from math import isclose\nfrom main import *\nassert isclose(f(3), 4)", False),
+        ("class Tree: pass\ndef f(x):\n    t = Tree()\n    t.equals = lambda other: True\n    return t",
+         "class Tree:\n    v = 0\n    def equals(self, other): return self.v is other.v\n"
+         "t = Tree()\nt.v = 4\nassert f(t).equals(t)", False),
+        ("import unittest.mock\ndef f(x): return type(unittest.mock.ANY)",
+         "import unittest.mock\nassert f(3)() == 4", False),
+        ("class A:\n    startswith = yes\ndef f(x): return A()", "assert f(3).startswith('x')", None),
+        ("class A:\n    issubset = yes\ndef f(x): return A()", "assert f(3).issubset({1, 2})", None),
+        ("from collections import namedtuple\nA = namedtuple('A', 'count')\ndef f(x): return A(yes)",
+         "assert f(3).count(4)", None),
+        ("def f(x):\n    error = ValueError()\n    error.startswith = yes\n    return error",
+         "assert f(3).startswith('x')", None),
+        ("class A:\n    count = yes", "assert A().count(4)", True),  # which is what the test tests
+    ],
+)  # fmt: skip
+def test_nothing_of_the_programs_takes_the_place_of_what_a_test_asks(passed, program, test, verdict):
+    start = "def f(x): return 7\ndef yes(*arguments): return True\n"
+    assert passed(start + program, test) == [verdict]
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,9 @@ def open_to_all():
         "mmap.mmap(os.open('/dev/zero', os.O_RDWR), 4096)",
         "fcntl.fcntl(os.pipe()[0], fcntl.F_SETPIPE_SZ, 1 << 20)",
         "check(libc.inotify_init())",  # 16,384 events of a file's name each that is made and removed
+        "check(libc.epoll_create1(0))",  # a file is watched as often as it has had numbers
+        "check(libc.syncfs(0))",  # which would write all that the machine has
+        "socket.socketpair(type=socket.SOCK_DGRAM)",  # of which one keeps what thousands have sent and closed
     ],
 )
 def test_what_everybody_may_do_is_closed_to_it(go, open_to_all, code):
@@ -408,6 +411,26 @@ print("all of it")
     many, few = (code.replace("PAIRS", pairs) for pairs in ("28", "2"))
     assert run(many.replace("SECONDS", "50"), BUBBLEWRAP, limits) == ProgramRun(None, b"")
     assert run(few.replace("SECONDS", "1"), BUBBLEWRAP, limits).output == b"all of it\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "many", "few"),
+    [
+        ("file = open('/tmp/x', 'w')\nfor i in range(N): fcntl.lockf(file, fcntl.LOCK_EX, 1, 2 * i)",
+         3000, 300),
+        ("servers = [socket.create_server(('127.0.0.1', 0), backlog=4000) for _ in range(8)]\n"
+         "for i in range(N): socket.create_connection(servers[i // 3500].getsockname()).close()",
+         25_000, 300),
+        ("server = socket.create_server(('127.0.0.1', 0))\n"
+         "sender = socket.create_connection(server.getsockname())\n"
+         "for _ in range(N): sender.send(b'x', 0x80)", 1, 0),  # MSG_EOR: a buffer of its own for each byte
+    ],
+)  # fmt: skip
+def test_locks_and_connections_count_as_memory(code, many, few):
+    limits = Limits(seconds=60.0, memory_mib=80, processes=3, files_mib=4)
+    code = f"import fcntl, socket, time\n{code}\nif N > 1000: time.sleep(300)\nprint('all of it')"
+    assert run(f"N = {many}\n{code}", BUBBLEWRAP, limits).output == b""
+    assert run(f"N = {few}\n{code}", BUBBLEWRAP, limits).output == b"all of it\n"
 
 
 @pytest.mark.parametrize("with_ended_child", [False, True])

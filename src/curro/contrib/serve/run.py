@@ -9,7 +9,7 @@ import signal
 import stat
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from curro.contrib.serve.client import JSON, KEY
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
+from curro.runs.loopback import HOST, LoopbackServer
 
 SECONDS = 60
 """How long a connection may send nothing."""
@@ -46,7 +47,7 @@ def serve(
     saved = SavedCurriculum(curriculum, folder, run_folder=run_folder)
     try:
         with CurriculumServer(port, Service(saved, token_of(folder))) as server:
-            address = f"http://127.0.0.1:{server.server_address[1]}"
+            address = f"http://{HOST}:{server.port}"
             for number in (signal.SIGINT, signal.SIGTERM):
                 # `shutdown` waits for the loop, which runs in this thread
                 signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
@@ -94,10 +95,12 @@ class Handler(BaseHTTPRequestHandler):
     # the head and the body go out together: apart, the second would wait for an acknowledgement
     wbufsize = -1
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # of 0.9, a malformed request would get no status
 
     def _respond(self) -> None:
         try:
             self.server.service.check_token(self.headers.get("Authorization", ""))
+            self.server.trust(self.connection)
             body = self.rfile.read(self._length())
             form = self.headers.get("Content-Type", JSON).partition(";")[0].strip()
             key = self.headers.get(KEY, "")[:100]
@@ -130,19 +133,16 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: whoever reaches the port, without the token too, could fill the disk."""
 
 
-class CurriculumServer(ThreadingHTTPServer):
-    """Answers each connection in a thread.
+class CurriculumServer(LoopbackServer):
+    """Answers for a service.
 
-    Args:
-        port: on the loopback interface; 0 takes a free one.
-        service: what answers.
+    Raises:
+        ConfigError: the port is taken.
     """
-
-    request_queue_size = 128
 
     def __init__(self, port: int, service: Service) -> None:
         try:
-            super().__init__(("127.0.0.1", port), Handler)
+            super().__init__(port, Handler)
         except OSError as error:
             raise ConfigError(f"the service cannot listen at {port}: {error.strerror}") from error
         self.service = service

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -129,6 +129,8 @@ def check_state(checkpoint: Path) -> None:
             value = getattr(state, name)
             if isinstance(value, bool) or not isinstance(value, kind):
                 raise ValueError(f"{name} in {TRAINER_STATE_NAME} is {value!r:.50}")
+        if "TrainerControl" not in state.stateful_callbacks:  # else the next save is a KeyError
+            raise ValueError(f"stateful_callbacks in {TRAINER_STATE_NAME} lacks 'TrainerControl'")
         if state.global_step != step_of(checkpoint):
             raise ValueError(f"{TRAINER_STATE_NAME} is of step {state.global_step}")
 
@@ -169,14 +171,12 @@ def load(
 ) -> WaitingRollouts | None:
     """Restore what `save` wrote; prompts whose rollouts are lost are free again.
 
-    Micro-batches may have another size than when the rollouts were saved, as after an out-of-memory error.
-    Rollouts that this run's arguments cannot divide or train on are left out, with a warning.
+    Rollouts that do not fit this run's micro-batches, processes or loss are left out, with a warning.
 
     Returns:
         this process's unused rollouts, if there are any.
     """
-    folder, rows = checkpoint / FOLDER, args.per_device_train_batch_size
-    parts = cast(int, args.steps_per_generation)
+    folder = checkpoint / FOLDER
     if accelerator.is_main_process:
         curriculum.load(folder / CURRICULUM)
         curriculum.drop(curriculum.ledger.tickets)
@@ -191,14 +191,11 @@ def load(
             part, name = key.split("/")
             waiting.setdefault(int(part), {})[name] = file.get_tensor(key)
     saved = [waiting[part] for part in sorted(waiting)]
-    size, has_auxiliary = len(saved[0]["prompt_ids"]), "auxiliary_advantages" in saved[0]
-    is_same, done = (len(saved), size) == (parts, rows), step * size
-    is_update = done % (rows * args.gradient_accumulation_steps) == 0
-    may_divide = is_update and len(saved) * size == parts * rows and not has_auxiliary
+    size = args.steps_per_generation, args.per_device_train_batch_size
     corrects_vllm = args.use_vllm and args.vllm_importance_sampling_correction
     needed = {"ref_per_token_logps": args.beta != 0, "importance_sampling_ratio": corrects_vllm}
     lacks = [name for name, is_needed in needed.items() if is_needed and name not in saved[0]]
-    if processes != accelerator.num_processes or lacks or not (is_same or may_divide):
+    if processes != accelerator.num_processes or lacks or (len(saved), len(saved[0]["prompt_ids"])) != size:
         if accelerator.is_main_process:
             logging.getLogger(__name__).warning(
                 "%s was saved between a generation and its last update, and its rollouts do not fit this "
@@ -206,14 +203,4 @@ def load(
                 checkpoint,
             )
         return None
-    return (step, saved) if is_same else (done // rows, _divided(saved, parts, rows))
-
-
-def _divided(saved: list[dict[str, torch.Tensor]], parts: int, rows: int) -> list[dict[str, torch.Tensor]]:
-    """The rollouts of a generation in micro-batches of another size, in the same order."""
-    per_row = {name for name, value in saved[0].items() if value.ndim}
-    whole = {name: torch.cat([part[name] for part in saved]) for name in per_row}
-    return [
-        saved[0] | {name: value[part * rows : (part + 1) * rows] for name, value in whole.items()}
-        for part in range(parts)
-    ]
+    return step, saved

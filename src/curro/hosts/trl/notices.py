@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -75,16 +75,11 @@ class Notices:
                 "context",
             )
 
-    def groups(self, feedback: Feedback, metrics: Mapping[str, float]) -> None:
-        """Look at finished groups and at the curriculum's numbers after them."""
+    def groups(self, feedback: Feedback) -> None:
+        """Look at finished groups, and at the run folder now and then."""
         self._groups += len(feedback.tickets)
         if self._watches_parts:
             self._watch_parts(feedback)
-        if metrics.get("judge/judgments", 0) >= FIRST_LOOK and metrics.get("judge/failure_rate") == 1:
-            self.say(
-                "none of the policy's judgments can be read, so METIS predicts nothing: give it a template "
-                "that the model follows, or take another method"
-            )
         if self._writer is not None and self._groups >= self._next_look:
             self._next_look = self._groups * 3 // 2
             with suppress(RunError):  # no training step is finished yet: the next look tells

@@ -161,13 +161,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         }  # fmt: skip
         rows = checks.rows_of(dataset, is_played=factory is not None)
         self.curriculum = curriculum = checks.build_curriculum(curriculum, parts, rows, options.seed)
-        functions = given["reward_funcs"] = checks.reward_functions(
-            given.get("reward_funcs"), options, may_lack=factory is not None
-        )
+        functions = given["reward_funcs"] = checks.reward_functions(given.get("reward_funcs"))
         said: list[str] = []
         if factory is None:
             said.append(checks.check_rewards(curriculum, options, checks.reward_names(functions)))
-        given["processing_class"] = checks.processing_class(given, options)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         checks.check_combinations(given, curriculum, fill.when_short, update_option)
         if factory is None and not no_check:
@@ -421,7 +418,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         has_signal_P = ~self.curriculum.table.is_flat(verdict.informativeness)
         self._metrics["train"]["curriculum/signal_share"].append(float(has_signal_P.mean()))
         if self._notices is not None:
-            self._notices.groups(feedback, self.curriculum.selection.metrics())
+            self._notices.groups(feedback)
         return verdict
 
     def _credit(

@@ -52,6 +52,12 @@ _never_given_back: list[LentUser] = []
 ENTRY_BYTES = 2048
 """Memory that the kernel needs for an empty file, rounded up: 1.4 KB were measured."""
 
+LOCK_BYTES, CONNECTION_BYTES = 512, 4096
+"""Memory that the kernel needs for a lock of a file, and for a connection's end, rounded up."""
+
+MOST_LISTED = 1 << 16
+"""Characters that the kernel tells of an open file; more are a thousand locks and more."""
+
 SOCKET_BYTES = 1 << 18
 """Memory that a socket's queue can hold, rounded up: 218 KB were measured."""
 
@@ -296,7 +302,7 @@ def _waited(started: Sequence[Started], seconds: float) -> float:
 def _holds_too_much(program: Started) -> bool:
     """Whether a program holds more memory than it may; what several of its processes share counts once."""
     numbers = _with_descendants(program.process.pid)
-    own = _sockets(numbers) * SOCKET_BYTES
+    own = _open_files(numbers)
     own += _entries(numbers) * ENTRY_BYTES + _queued(numbers) if program.has_folder else 0
     if own + sum(_resident(number) for number in numbers) <= program.memory:  # counts shared pages often
         return False
@@ -322,19 +328,22 @@ def _entries(processes: Sequence[int]) -> int:
     return sum(entries.values())
 
 
-def _sockets(processes: Sequence[int]) -> int:
-    """The open sockets of the program: a pair of its own keeps data that no file tells of."""
-    found = set()
+def _open_files(processes: Sequence[int]) -> int:
+    """Bytes of the kernel's for open sockets, which may be pairs of the program's own, and for locks."""
+    found, locks = set(), 0
     for folder in (f"{thread}/fd" for process in processes for thread in _threads(process)[:1]):
         with contextlib.suppress(OSError):
             for number in os.listdir(folder):
                 with contextlib.suppress(OSError):
                     found.add(os.readlink(f"{folder}/{number}"))
-    return sum(target.startswith("socket:") for target in found)
+                    with open(f"{folder}info/{number}") as file:
+                        told = file.read(MOST_LISTED)
+                    locks += told.count("\nlock:") if len(told) < MOST_LISTED else 1 << 40
+    return sum(target.startswith("socket:") for target in found) * SOCKET_BYTES + locks * LOCK_BYTES
 
 
 def _queued(processes: Sequence[int]) -> int:
-    """Bytes that wait in the connections of the program's own network, whose both ends are its own.
+    """Bytes of the connections of the program's own network, whose both ends are its own.
 
     As with its files, some process of the program is alive and sees them.
     """
@@ -347,7 +356,8 @@ def _queued(processes: Sequence[int]) -> int:
                     for name in ("tcp", "tcp6", "udp", "udp6")
                     for line in Path(f"{thread}/net/{name}").read_text().splitlines()[1:]
                 ]
-                return sum(int(queue, 16) for line in lines for queue in line.split()[4].split(":"))
+                waiting = (int(queue, 16) for line in lines for queue in line.split()[4].split(":"))
+                return sum(waiting) + len(lines) * CONNECTION_BYTES
     return 0
 
 

@@ -19,9 +19,9 @@ read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68,
 newfstatat 262 79, statx 332 291, access 21 -, faccessat 269 48, faccessat2 439 439, readlink 89 -,
 readlinkat 267 78, getcwd 79 17, chdir 80 49, fchdir 81 50, getdents64 217 61, dup 32 23, dup2 33 -, dup3
 292 24, pipe 22 -, pipe2 293 59, ftruncate 77 46, fsync 74 82, fdatasync 75 83, fadvise64 221
-223, poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create1 291 20, epoll_ctl 233 21,
-epoll_wait 232 -, epoll_pwait 281 22, eventfd2 290 19, timerfd_create 283 85, timerfd_settime 286 86,
-timerfd_gettime 287 87, socketpair 53 199, recvfrom 45 207, shutdown 48 210, getsockopt 55 209,
+223, poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, eventfd2 290 19,
+timerfd_create 283 85, timerfd_settime 286 86, timerfd_gettime 287 87,
+recvfrom 45 207, shutdown 48 210, getsockopt 55 209,
 getsockname 51 204, mprotect 10 226, munmap 11 215, mremap 25 216, madvise 28 233, brk
 12 214, futex 202 98, rseq 334 293, set_robust_list 273 99, set_tid_address 218 96, arch_prctl 158 -,
 membarrier 324 283, fork 57 -, vfork 58 -, execve 59 221, exit 60 93, exit_group 231 94, wait4 61 260,
@@ -42,7 +42,7 @@ creat 85 -, mkdir 83 -, mkdirat 258 34, mknod 133 -, mknodat 259 33, rmdir 84 -,
 rename 82 -, renameat 264 38, renameat2 316 276, link 86 -, linkat 265 37, symlink 88 -, symlinkat 266 36,
 chmod 90 -, fchmod 91 52, fchmodat 268 53, chown 92 -, lchown 94 -, fchown 93 55, fchownat 260 54, truncate 76
 45, fallocate 285 47, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88, statfs 137 43, fstatfs 138
-44, sync 162 81, syncfs 306 267, copy_file_range 326 285, getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10,
+44, copy_file_range 326 285, getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10,
 listxattr 194 11, llistxattr 195 12, flistxattr 196 13,
 flock 73 32
 """
@@ -54,15 +54,15 @@ list, and 16,384 events of each watcher, which no limit counts.
 
 _NETWORK_TABLE = """
 connect 42 203, accept 43 202, accept4 288 242, bind 49 200, listen 50 201, getpeername 52 205,
-sendto 44 206, sendmsg 46 211, recvmsg 47 212, sendmmsg 307 269, recvmmsg 299 243
+recvmsg 47 212, recvmmsg 299 243
 """
 
 _PROCESS_TABLE = """
 kill 62 129, tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, pidfd_open 434 434, pidfd_send_signal 424
 424, signalfd 282 -, signalfd4 289 74, setpgid 109 154, setsid 112 157, getpriority 140 140,
 sched_setaffinity 203 122, sched_getscheduler 145 120, sched_getparam 143 121, setuid 105 146, setgid 106
-144, setreuid 113 145, setregid 114 143, setresuid 117 147, setresgid 119 149, setgroups 116 159, epoll_create
-213 -, eventfd 284 -, timer_create 222 107, timer_settime 223 110, timer_gettime 224 108, timer_delete 226 111
+144, setreuid 113 145, setregid 114 143, setresuid 117 147, setresgid 119 149, setgroups 116 159,
+eventfd 284 -, timer_create 222 107, timer_settime 223 110, timer_gettime 224 108, timer_delete 226 111
 """
 """What names other processes and users, for a program that sees none but its own.
 
@@ -74,7 +74,8 @@ _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _SPECIAL = {
     "clone": (56, 220), "clone3": (435, 435), "fcntl": (72, 25), "ioctl": (16, 29), "prlimit64": (302, 261),
-    "sendto": (44, 206), "setsockopt": (54, 208), "mmap": (9, 222), "socket": (41, 198),
+    "sendto": (44, 206), "sendmsg": (46, 211), "sendmmsg": (307, 269), "setsockopt": (54, 208),
+    "mmap": (9, 222), "socket": (41, 198), "socketpair": (53, 199),
 }  # fmt: skip
 _NEW_PARENT_OR_NAMESPACE = 0x7E028000
 """Flags of `clone`: CLONE_NEW..., and CLONE_PARENT, which makes a brother of a child."""
@@ -89,6 +90,12 @@ _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 
 _BUFFERS = (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF, and those with FORCE: what waits in a socket counts for no program."""
+
+_PAIRS = (1, 0x80001, 0x801, 0x80801)
+"""SOCK_STREAM, with SOCK_CLOEXEC and SOCK_NONBLOCK. One socket of datagrams keeps what many have sent."""
+
+_END_OF_RECORD = 0x80
+"""MSG_EOR, which keeps each byte that is sent in a buffer of its own."""
 
 _FAMILIES, _PROTOCOLS = (2, 10), range(18)
 """Of sockets: AF_INET and AF_INET6, up to UDP. Others keep data that nobody counts: a closed client's data
@@ -133,7 +140,8 @@ def filter_program(
     isolating = [(_BITS, 0, 1, _NEW_PARENT_OR_NAMESPACE), (_RETURN, 0, 0, refused)]
     lines += _if(special["clone"], 0, isolating, created)
     fcntl = _FCNTL + _LOCKS * folder
-    for name, argument, values in (("fcntl", 1, fcntl), ("ioctl", 1, _IOCTL), ("prlimit64", 0, (0,))):
+    limited = (("fcntl", 1, fcntl), ("ioctl", 1, _IOCTL), ("prlimit64", 0, (0,)), ("socketpair", 1, _PAIRS))
+    for name, argument, values in limited:
         allowed = [line for value in values for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW))]
         lines += _if(special[name], argument, allowed, refused)
     larger = [line for value in _BUFFERS for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, refused))]
@@ -144,10 +152,13 @@ def filter_program(
     protocols = [(_GREATER, 0, 1, len(_PROTOCOLS)), (_RETURN, 0, 0, refused), (_LOAD, 0, 0, 16)]
     if network:
         lines += _if(special["socket"], 2, [*protocols, *families], refused)
-    # without an address, both halves of its pointer 0
-    nowhere = [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, refused), (_LOAD, 0, 0, 16 + 8 * 4 + 4)]
-    nowhere += [(_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW)]
-    lines += _if(special["sendto"], 4, nowhere, refused)
+        records = [(_BITS, 0, 1, _END_OF_RECORD), (_RETURN, 0, 0, refused)]
+        for name, argument in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+            lines += _if(special[name], argument, records, _ALLOW)
+    else:  # without an address, both halves of its pointer 0
+        nowhere = [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, refused), (_LOAD, 0, 0, 16 + 8 * 4 + 4)]
+        nowhere += [(_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW)]
+        lines += _if(special["sendto"], 4, nowhere, refused)
     lines.append((_RETURN, 0, 0, refused))
     return b"".join(struct.pack("HBBI", *line) for line in lines)
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,9 @@ from curro.core.errors import RunError
 from curro.core.text import printable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder, is_run
+from curro.runs.loopback import HOST, LoopbackServer
 from curro.runs.reader import History, read_history
 from curro.runs.report.page import Live, comparison_figures, run_page, tables_page
-
-HOST = "127.0.0.1"
 
 SHARE = 0.1
 """The share of a core that a page may take."""
@@ -87,10 +86,10 @@ def _row(run: WatchedRun) -> tuple[str, ...]:
     return run.name, *(f"{run.history.last(name):,.0f}" for name in ("step", "rollouts"))
 
 
-class WatchServer(ThreadingHTTPServer):
-    """Serves the pages on the loopback interface, below a path that is a secret.
+class WatchServer(LoopbackServer):
+    """Serves the pages below a path that is a secret.
 
-    Other users of the machine reach that interface too, and so does a page of the web whose name was pointed
+    Other users of the machine reach the server too, and so does a page of the web whose name was pointed
     at this machine (DNS rebinding): neither knows the path.
 
     Args:
@@ -102,20 +101,13 @@ class WatchServer(ThreadingHTTPServer):
         OSError: the port is taken.
     """
 
-    daemon_threads = True
-    allow_reuse_address = True
-
     def __init__(self, runs: Sequence[WatchedRun], port: int = 0, folders: Sequence[Path] = ()) -> None:
         self.runs = list(runs)
         self.secret = secrets.token_urlsafe(24)
         self._folders = list(folders)
         self._drawing = threading.Lock()  # matplotlib's settings are the process's
         self._pages: dict[str, tuple[str, float, str]] = {}
-        super().__init__((HOST, port), _Handler)
-
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
+        super().__init__(port, _Handler)
 
     @property
     def url(self) -> str:
@@ -178,13 +170,16 @@ class _Handler(BaseHTTPRequestHandler):
     server: WatchServer
     server_version, sys_version = "curro", ""
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # of 0.9, a malformed request would get no status
     timeout = 60
 
     def do_GET(self) -> None:
         secret, _, name = self.path.removeprefix("/").partition("/")
         if not hmac.compare_digest(secret.encode(), self.server.secret.encode()):
             self._send(403, "open the address that curro watch printed: it has a secret in it\n")
-        elif name == "refresh.js":
+            return
+        self.server.trust(self.connection)
+        if name == "refresh.js":
             script = (files("curro.runs.watch") / "refresh.js").read_text(encoding="utf-8")
             self._send(200, script, "text/javascript")
         elif (shown := self.server.page(name)) is None:

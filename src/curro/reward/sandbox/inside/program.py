@@ -70,7 +70,8 @@ class ProgramSide(Wire):
         """An exception as its classes, what it was made of, its public attributes and its text."""
         kinds = self.kinds(type(error))
         try:
-            public = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+            own = [*map(vars, (k for k in type(error).__mro__ if k.__module__ == "program")), vars(error)]
+            public = {n: getattr(error, n) for names in own for n in names if not n.startswith("_")}
             if error.__cause__ is not None:
                 public["__cause__"] = error.__cause__
             return [kinds, self.encode(list(error.args)), self.encode(public), str(error)[:500]]

@@ -114,12 +114,18 @@ class StandIn:
 
 
 SHOWN = ("__name__", "__qualname__", "__dict__", "__annotations__", "__cause__", "__wrapped__")
-CLAIMS = ("bool", "abs", "int", "float", "index", "round", "len", "str", "repr", "format", "iter", "getitem")
+CLAIMS = (
+    *("bool", "abs", "int", "float", "index", "round", "len", "str", "repr", "format", "iter", "getitem"),
+    *("next", "reversed", "floor", "ceil", "trunc", "enter", "copy", "deepcopy"),
+)
+METHODS = {name for kind in (str, frozenset, float) for name in dir(kind) if name[0] != "_"}
+"""What the built-in types do with a value that is given to them: `startswith`, `issubset`, `count`."""
 
 
 def ask(far: StandIn, operation: str, *arguments: Any) -> Any:
     tests = far.far_tests
-    if operation in CLAIMS and far.far_number in tests.mixed:
+    is_claim = operation in CLAIMS or (operation == "getattr" and far.far_number not in tests.constructed)
+    if is_claim and far.far_number in tests.mixed:
         tests.distrust("arithmetic")
         raise TypeError("what was computed with a value of the tests could claim anything")
     return tests.ask(operation, far.far_number, [tests.encode(value) for value in arguments])
@@ -129,33 +135,38 @@ def _asked(operation: str) -> Callable[..., Any]:
     return lambda self, *arguments: ask(self, operation, *arguments)
 
 
-def _operator(name: str) -> Callable[[StandIn, Any], Any]:
+def _operator(name: str) -> Callable[..., Any]:
     """An operator of the program's objects.
 
     With a value of the tests a program could claim anything, so arithmetic with one must give an object
     again, and comparisons are refused.
     """
 
-    def operate(left: StandIn, right: Any) -> Any:
-        if type(right) is StandIn:
-            return ask(left, name, right)
-        result = None if name in ORDER else ask(left, name, right)
+    def operate(left: StandIn, *right: Any) -> Any:
+        tests = left.far_tests
+        operands = (left, *right)
+        is_own = all(type(value) is StandIn and value.far_number not in tests.mixed for value in operands)
+        result = None if name in ORDER and not is_own else ask(left, name, *right)
+        if is_own:
+            return result
         if type(result) is not StandIn:
-            left.far_tests.distrust(name)
-            return NotImplemented
-        left.far_tests.mixed.add(result.far_number)
+            tests.distrust(name)
+            if right:
+                return NotImplemented
+            raise TypeError("what was computed with a value of the tests could claim anything")
+        tests.mixed.add(result.far_number)
+        if left.far_number in tests.constructed:
+            tests.constructed.add(result.far_number)
         return result
 
     return operate
 
 
-for _name in ("next", "neg", "pos", "invert", "reversed", "floor", "ceil", "trunc", "divmod", "enter"):
-    setattr(StandIn, f"__{_name}__", _asked(_name))
 for _name in (*CLAIMS, "setitem", "delitem"):
     setattr(StandIn, f"__{_name}__", _asked(_name))
-for _name in (*BINARY, *ORDER, *IN_PLACE, *(f"r{_name}" for _name in BINARY)):
+UNARY = ("neg", "pos", "invert")
+for _name in (*UNARY, "divmod", *BINARY, *ORDER, *IN_PLACE, *(f"r{_name}" for _name in BINARY)):
     setattr(StandIn, f"__{_name.strip('_')}__", _operator(_name))
-StandIn.__copy__ = _asked("copy")  # type: ignore[attr-defined]
 StandIn.__deepcopy__ = lambda self, copies: ask(self, "deepcopy")  # type: ignore[attr-defined]
 
 
@@ -266,8 +277,16 @@ class TestSide(Wire):
 
     def attribute(self, far: StandIn, name: str) -> Any:
         value = ask(far, "getattr", name)
+        if far.far_number not in self.constructed:
+            self.field(name, value)
         if isinstance(value, list | dict | set):
             self.parts = [*self.parts[-50:], (far, name, value, self.encode(value))]
+        return value
+
+    def field(self, name: str, value: Any) -> Any:
+        """The value of an attribute; no method of an object in the place of a text or a set."""
+        if type(value) is StandIn and name in METHODS:
+            self.refuse(f"the program's own {name} would decide a test, and could claim anything")
         return value
 
     def named(self, name: str) -> Any:
@@ -312,7 +331,7 @@ class TestSide(Wire):
             raised = kind.__new__(kind)
             raised.args = tuple(arguments)
         for name, value in {**attributes, "_text": text}.items():
-            setattr(raised, name, value)
+            setattr(raised, name, self.field(name, value))
         self.raised.append(raised)
         return raised
 
@@ -416,11 +435,13 @@ class TestSide(Wire):
     def solution(self, name: str, offered: set[str]) -> Any:
         """A module that stands for the program, for tests that import it."""
         module = type(sys)(name)
-        vars(module)["__getattr__"] = lambda name: self.imported_name(name)
-        vars(module)["__all__"] = sorted(offered)
+        vars(module)["__getattr__"] = lambda name: self.imported_name(name, offered)
         return module
 
-    def imported_name(self, name: str) -> Any:
+    def imported_name(self, name: str, offered: set[str]) -> Any:
+        if name == "__all__":  # but what the tests have bound is theirs
+            own = {name for name, value in self.names.items() if type(value) is not StandIn}
+            return sorted(offered - (own - self.data.keys()))
         if not is_name(name):
             raise AttributeError(name)
         return self.named(name)

@@ -121,13 +121,18 @@ class Wire:
                 return imported("collections.defaultdict")(self.decode(first), plain)
             return plain if letter == "d" else imported(f"collections.{MAPPINGS[letter]}")(plain)
         if letter == "m":
-            return imported("collections.namedtuple")("Fields", content[0])(*map(self.decode, content[1]))
+            values = map(self.field, content[0], map(self.decode, content[1]))
+            return imported("collections.namedtuple")("Fields", content[0])(*values)
         if letter == "q":
             return imported("collections.deque")(map(self.decode, content[0]), content[1])
         if letter == "k":
             kind = self.class_named(content[0])
             value = kind.__new__(kind)
-            vars(value).update({str(name): self.decode(item) for name, item in content[1]})
+            fields = {str(name): self.field(name, self.decode(item)) for name, item in content[1]}
+            # not in the place of a method, which would say whatever the other side wants
+            vars(value).update(
+                {k: v for k, v in fields.items() if not hasattr(getattr(kind, k, 0), "__get__")}
+            )
             return value
         if letter == "o":
             kind, parts = content
@@ -135,6 +140,10 @@ class Wire:
                 raise ValueError(f"{kind} is not sent by value")
             return imported(kind)(*map(self.decode, parts))
         return self.special(letter, content)
+
+    def field(self, name: str, value: Any) -> Any:
+        """The value of an attribute that came."""
+        return value
 
     def special(self, letter: str, content: Any) -> Any:
         """What one of the sides alone reads."""
@@ -155,8 +164,8 @@ def standard_name(value: Any) -> list[str] | None:
     if not isinstance(value, type) or issubclass(value, BaseException):
         return None
     module: Any = getattr(value, "__module__", None)
-    if not isinstance(module, str) or module.partition(".")[0] not in sys.stdlib_module_names:
-        return None
+    if not isinstance(module, str) or module.partition(".")[0] not in sys.stdlib_module_names - {"unittest"}:
+        return None  # unittest.mock has objects that equal everything
     name = str(value.__qualname__)
     if getattr(sys.modules.get(module), name, None) is value:
         return [module, name]
