@@ -164,10 +164,22 @@ def test_late_feedback_is_dated_by_the_step_that_asked():
     assert curriculum.table["last_step"][early.prompts[0]] == 3
 
 
-def test_a_selection_that_is_none_is_refused():
-    for wrong in ("fractions:Fraction", Reason, Selection, 3, None):
-        with pytest.raises(ConfigError, match="selection"):
-            Curriculum(wrong, 3)
+@pytest.mark.parametrize(
+    ("selection", "prompts", "seed", "words"),
+    [
+        *((wrong, 3, 0, "selection") for wrong in ("fractions:Fraction", Reason, Selection, 3, None)),
+        ("uniform", [{"question": "a"}], 0, "no column 'prompt'"),
+        ("uniform", [{"prompt": "a"}, "b"], 0, "row 1 is 'b'"),
+        ("uniform", [{"a", "b"}], 0, "`prompt`"),
+        ("uniform", [[{"role": "user", "content": "a"}]], 0, "`prompt`"),
+        ("uniform", "problems.jsonl", 0, "not 'problems.jsonl'"),
+        *(("uniform", size, 0, "at most 33,554,432 prompts") for size in (10**12, 10**9, (1 << 25) + 1)),
+        *(("uniform", 4, wrong, "seed") for wrong in ("x", -1, 1.5, None)),
+    ],
+)
+def test_a_curriculum_that_cannot_be_is_refused(selection, prompts, seed, words):
+    with pytest.raises(ConfigError, match=words):
+        Curriculum(selection, prompts, seed=seed)
 
 
 def test_settings_from_a_dict():
@@ -293,12 +305,6 @@ def test_the_text_of_a_curriculum_names_all_parts():
         Curriculum("uniform admission=signal", 9, admission="signal")
 
 
-def test_a_number_of_prompts_that_no_table_holds_is_refused():
-    for number in (10**12, 10**9, (1 << 25) + 1):
-        with pytest.raises(ConfigError, match="at most 33,554,432 prompts"):
-            Curriculum("uniform", number)
-
-
 @pytest.mark.parametrize(
     ("spec", "options"),
     [
@@ -314,27 +320,6 @@ def test_an_option_that_no_table_or_float_holds_is_refused(spec, options):
     rows = [{"prompt": str(number), "source": "a"} for number in range(4)]
     with pytest.raises(ConfigError, match=r"half_life|temperature|low|window|reward_range|source_weights"):
         Curriculum(spec, rows, **options)
-
-
-@pytest.mark.parametrize(
-    ("prompts", "words"),
-    [
-        ([{"question": "a"}], "no column 'prompt'"),
-        ([{"prompt": "a"}, "b"], "row 1 is 'b'"),
-        ([{"a", "b"}], "`prompt`"),
-        ([[{"role": "user", "content": "a"}]], "`prompt`"),
-        ("problems.jsonl", "not 'problems.jsonl'"),
-    ],
-)
-def test_prompts_that_are_none(prompts, words):
-    with pytest.raises(ConfigError, match=words):
-        Curriculum("uniform", prompts)
-
-
-@pytest.mark.parametrize("seed", ["x", -1, 1.5, None])
-def test_a_seed_that_is_none(seed):
-    with pytest.raises(ConfigError, match="seed"):
-        Curriculum("uniform", 4, seed=seed)
 
 
 @pytest.mark.parametrize(("leaves_out", "admitted"), [("credit", [True, True]), ("groups", [False, True])])

@@ -180,13 +180,18 @@ def test_it_warns_once_where_the_update_is_form():
     assert len(record) == 1
 
 
-@pytest.mark.parametrize("options", [{"signal": "math", "admission": "signal"}, {"signal": "sum"}, {}])
-def test_it_does_not_warn_where_the_gate_or_nobody_looks(options):
-    play(Curriculum("uniform", 100, **options), 90, 3)
-
-
-def test_it_does_not_warn_where_a_quarter_of_outcomes_varies():
-    play(Curriculum("uniform", 100, signal="math"), 64, 16)
+@pytest.mark.parametrize(
+    ("options", "groups", "mixed"),
+    [
+        ({"signal": "math", "admission": "signal"}, 90, 3),
+        ({"signal": "sum"}, 90, 3),
+        ({}, 90, 3),
+        ({"signal": "math"}, 64, 16),
+    ],
+    ids=["a gate", "the sum", "no signal", "a quarter of outcomes varies"],
+)
+def test_it_does_not_warn(options, groups, mixed):
+    play(Curriculum("uniform", 100, **options), groups, mixed)
 
 
 def test_rewards_outside_of_the_range_are_warned_of_once_with_the_range_seen():

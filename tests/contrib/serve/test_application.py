@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from tests.contrib.serve.asking import exchange, post
@@ -169,10 +167,3 @@ def test_a_client_refuses_other_rows_than_those_that_are_served(tmp_path, monkey
     with pytest.raises(ConfigError, match="train_dataset has 2"):
         client.check_rows(DatasetRows(rows[1:]), "train_dataset")
     saved.close()
-
-
-def test_a_reply_has_null_for_what_is_not_finite(service):
-    draw = post(service, "select", n=2, step=0)[1]
-    verdict = post(service, "observe", tickets=draw["tickets"], rewards=[[None, None], [1, 0]])[1]
-    assert verdict["mean"] == [None, 0.5]
-    assert json.loads(service.answer("GET", "/", b"", "")[1])["curriculum"]["selection"]["name"] == "uniform"
