@@ -7,6 +7,7 @@ import json
 import datasets
 import pytest
 
+from curro.core.identity import digest_dataset
 from curro.data import DataError, load_prompts
 
 ROWS = [{"prompt": "1+1?", "answer": "2"}, {"prompt": "1+2?", "answer": "3"}]
@@ -126,6 +127,52 @@ def test_csv(tmp_path):
         path.write_text(text)
         with pytest.raises(DataError, match=message):
             load_prompts(path)
+
+
+def test_parquet_gives_a_call_no_arguments_of_other_calls(tmp_path):
+    def called(name, **arguments):
+        return [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]},
+        ]
+
+    prompts = [called("f", x=1), called("g", y="k")]
+    dataset = datasets.Dataset.from_list([{"prompt": prompt} for prompt in prompts])
+    assert dataset[0]["prompt"][1]["tool_calls"][0]["function"]["arguments"] == {"x": 1, "y": None}
+    dataset.to_parquet(tmp_path / "rows.parquet")
+    dataset.save_to_disk(tmp_path / "saved")
+    (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"prompt": prompt}) for prompt in prompts))
+    loaded = [load_prompts(tmp_path / name) for name in ("rows.jsonl", "rows.parquet", "saved")]
+    assert loaded[0].rows == loaded[1].rows == loaded[2].rows
+    assert loaded[0].fingerprint == loaded[1].fingerprint == digest_dataset(dataset)[0]
+
+
+def test_one_object_with_messages_is_a_row(tmp_path):
+    row = {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}], "n": 1}
+    for name in ("row.json", "row.jsonl"):
+        (tmp_path / name).write_text(json.dumps(row, indent=1 if name == "row.json" else None))
+        assert load_prompts(tmp_path / name, prompt_column="messages")[0]["prompt"] == row["messages"]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"data/train.parquet": "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n"},
+            "lfs pull",
+        ),
+        ({"train.jsonl": "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n"}, "lfs pull"),
+        ({"train.jsonl.gz": "", "README.md": ""}, "it has README.md, train.jsonl.gz"),
+        ({"test.jsonl": '{"prompt": "?"}'}, "as .*test.jsonl"),
+        ({"train.json": "[1]".encode("utf-16")}, "JSON: .*utf-8"),
+    ],
+)
+def test_folders_that_cannot_be_read(tmp_path, files, message):
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=message):
+        load_prompts(tmp_path)
 
 
 @pytest.mark.parametrize("turn", [{"content": None}, {}])

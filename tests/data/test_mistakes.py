@@ -59,6 +59,14 @@ def load(*lines: str, **options: str) -> PromptSet:
         ([GOOD, '{"prompt": 5}'], {}, "row 1 .* 'prompt' is int"),
         (['{"prompt": ["hi"], "n": 1}'], {}, "row 0 .* without role and content"),
         (['{"prompt": [{"role": "user"}]}'], {}, "without role and content"),
+        *(
+            (
+                [f'{{"prompt": [{{"role": "assistant", "tool_calls": {calls}}}]}}'],
+                {},
+                "no list of .*arguments",
+            )
+            for calls in ('"f"', '{"name": "f"}', '["f"]', '[{"function": {"arguments": {}}}]')
+        ),
         (['{"prompt": [{"role": 1, "content": "x"}]}'], {}, "without role and content"),
         ([GOOD, '{"prompt": [{"role": "user", "content": "x"}]}'], {}, "row 1 .* messages, row 0 text"),
         (['{"prompt": [{"role": "user", "content": "x"}]}', GOOD], {}, "row 1 .* text, row 0 messages"),

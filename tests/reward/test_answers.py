@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -245,36 +243,31 @@ PIECES = [
 ]
 
 
+# A search that is quadratic in the length would need hours for these texts: then a test does not end.
 @pytest.mark.parametrize("piece", PIECES)
-def test_millions_of_characters_take_no_time(piece):
+def test_the_end_of_millions_of_characters_decides(piece):
     text = piece * (3_000_000 // len(piece))
-    started = time.process_time()
-    outside_thoughts(text)
-    spoken(text, {"prompt": text})
+    assert len(outside_thoughts(text)) <= len(text)
+    assert len(spoken(text, {"prompt": text})) <= answers.TAIL
     for find in (last_boxed, after_hashes, in_answer_tags, marked, last_expression):
-        find(text)
-    list(candidates(text))
-    accepted({"answer": text})
+        assert find(text) == find(text[-answers.TAIL :])
+    assert list(candidates(text)) == list(candidates(text[-answers.TAIL :]))
+    assert len(accepted({"answer": text})) <= 1
     for read in (unwrapped, number):
         read(text[:1000])
-    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("piece", ["```\n", "```python\nx = 1\n(\n```\n", "~", "``` ", "</s>", "<code>"])
-def test_a_program_is_found_in_any_text_in_no_time(piece):
-    started = time.process_time()
-    program_of(piece * (100_000 // len(piece)) + "`")
-    assert time.process_time() - started < 5
+def test_a_program_is_found_in_a_long_text(piece):
+    assert program_of(piece * (500_000 // len(piece)) + "`\n```python\nx = 1\n```") == "x = 1"
 
 
 @pytest.mark.parametrize("text", ["\n{}(", "(A){}(", "A. a{}b", "(A) a{}(", "a) b{}c"])
 @pytest.mark.parametrize("gap", [" ", "\n", " ,", "a "])
-def test_options_are_found_in_any_text_in_no_time(text, gap):
-    started = time.process_time()
-    text = text.format(gap * (50_000 // len(gap)))
+def test_options_are_found_in_a_long_text(text, gap):
+    text = text.format(gap * (1_000_000 // len(gap)))
     assert options_of({"prompt": text}) == {}
     assert {"A", "B"} <= set(options_of({"prompt": "", "options": f"a ) 31 , b ) {text}"}))
-    assert time.process_time() - started < 5
 
 
 @given(st.lists(st.sampled_from([*PIECES, "x"])).map("".join))

@@ -203,7 +203,7 @@ RIGHT: dict[str, list[tuple[str, str]]] = {
         ("so 2 + 3 = 5", "5"), (r"\boxed{n=10}", "10"), (r"\boxed{AB=10}", "10"),
         (r"\boxed{\angle A = 30^\circ}", "30"), (r"\boxed{m = \frac{1}{2}}", "0.5"),
         (r"\boxed{P(X=2)=0.3}", "0.3"), (r"\boxed{100 = 99 + 1 = 100}", "100"), (r"\boxed{S=1+2+3=6}", "6"),
-        (r"\boxed{x = \pi \approx 3.14}", r"\pi"),
+        (r"\boxed{x = \pi \approx 3.14}", r"\pi"), (r"\boxed{2x+1=5}", "5"), (r"\boxed{x^2=5}", "5"),
     ],
     "lists of answers and sets": [
         (r"\boxed{18}", "[\"18\"]"), (r"\boxed{18}", "[\"18\", \"18.0 cm\"]"),

@@ -319,25 +319,6 @@ def test_when_the_prompts_run_out_nothing_is_given_out():
     assert len(select_unseen(curriculum, fill, 10, step=1)) == 10
 
 
-def test_prompts_that_wait_for_the_next_batch_do_not_come_into_it_twice():
-    curriculum, rng = curro.Curriculum("uniform", 10, seed=0), np.random.default_rng(0)
-    fill = fill_for(curriculum)
-    fill.begin(8, 0)
-    draw = select_unseen(curriculum, fill, 8, step=0)
-    observe(curriculum, fill, draw, rng)
-    fill.begin(8, 1, waiting=set(draw.tickets[:5].tolist()))
-    later = select_unseen(curriculum, fill, 5, step=1)
-    assert not set(later.prompts.tolist()) & set(draw.prompts[:5].tolist())
-
-
-def test_an_error_of_the_port_is_the_ports():
-    curriculum = curro.Curriculum("uniform", 4)
-    other = curriculum.select(3, step=0)
-    with pytest.raises(curro.ExhaustedError, match="2 prompts were asked for and 1 of 4 are free"):
-        select_unseen(curriculum, fill_for(curriculum), 2, step=0)
-    curriculum.drop(other.tickets)
-
-
 def test_a_batch_has_a_prompt_once_though_its_estimate_was_rejected_too():
     """Prompt 3 is estimated, is drawn again and rejected again: only its last group can top up."""
     fill = fill_of(when_short="top-up")
@@ -349,15 +330,6 @@ def test_a_batch_has_a_prompt_once_though_its_estimate_was_rejected_too():
     fill.give_out(draw_of([3], 2))
     fill.reject(2, "group of 3", informativeness=0.2, reward=0.5)
     assert fill.take() == ["group of 3", "estimate of 4"]
-
-
-def test_a_batch_that_has_more_than_it_needs_lacks_nothing():
-    fill = fill_of()
-    fill.begin(1, 0)
-    fill.give_out(draw_of([0, 1], 0))
-    fill.admit(0, "a")
-    fill.admit(1, "b")
-    assert fill.missing == 0
 
 
 class Script:

@@ -190,6 +190,10 @@ def test_what_the_policy_is_to_learn_comes_with_the_batch_after_rejected_groups_
         {"timeout": 0},
         {"max_seconds": float("nan")},
         {"when_short": "wait"},
+        {
+            "rollouts_per_prompt": 1,
+            "curriculum": Curriculum(InOrder(), 20, allocation="probe:first=2,most=6"),
+        },
     ],
 )
 def test_options_that_cannot_be_are_refused(options):
@@ -329,11 +333,6 @@ def test_a_probed_group_whose_further_rollouts_fail_ends_as_it_is():
     assert batch.rewards.tolist() == [[1, 0]]
     assert engine.calls == [("0", 2)] * 3
     assert settled(filler, curriculum).wasted_rollouts == 4
-
-
-def test_a_group_smaller_than_its_probe_is_refused():
-    with pytest.raises(ConfigError, match="rollouts_per_prompt"):
-        probing({}, rollouts_per_prompt=1)
 
 
 def test_a_group_without_the_part_that_is_the_signal_has_failed():

@@ -85,11 +85,6 @@ def test_a_server_is_asked_with_the_settings_and_its_logprobs_are_of_another_dis
     assert {body[name] for body in fake.requests} == {0.95}
 
 
-def test_samples_with_a_tokenizer_that_cannot_pad(unpadded):
-    found = sample(*unpadded, ["abc", "a"], n=3, settings=SamplingSettings(4))
-    assert [len(texts) for texts in found] == [3, 3]
-
-
 def test_samples_at_temperature_0_are_all_the_likeliest(unpadded):
     alone = sample(*unpadded, ["abc"], n=1, settings=SamplingSettings(4, temperature=0.0))
     assert (

@@ -105,6 +105,8 @@ def test_by_default_a_step_takes_no_more_prompts_than_there_are():
     assert TrainSettings("lab:chains").complete(3).prompts_per_step == 3
     with pytest.raises(ConfigError, match="a step takes 8 prompts and lab:chains has 5"):
         TrainSettings("lab:chains", prompts_per_step=8).complete(5)
+    with pytest.raises(ConfigError, match="4 x 4000000000 completions, more than 1,048,576"):
+        TrainSettings("lab:chains", prompts_per_step=4, rollouts_per_prompt=4_000_000_000).complete(5)
 
 
 def test_every_setting_has_a_help_text_that_ends_in_a_full_stop():

@@ -166,14 +166,14 @@ class _InBatches:
 
 def fingerprint_line(prompt: Any, answer: Any) -> bytes:
     """What a row adds to the fingerprint."""
-    if isinstance(prompt, list):
-        prompt = [
-            {name: value for name, value in message.items() if value is not None}
-            if isinstance(message, dict)
-            else message
-            for message in prompt
-        ]
-    return json.dumps([prompt, answer], sort_keys=True, default=str).encode() + b"\n"
+    return json.dumps([without_nulls(prompt), answer], sort_keys=True, default=str).encode() + b"\n"
+
+
+def without_nulls(value: Any) -> Any:
+    """Messages without the nulls with which Arrow gives each object in a column the names of all."""
+    if isinstance(value, dict):
+        return {name: without_nulls(item) for name, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
 
-MOST_PROMPTS = 2**31 - 1
-"""Prompts that a table can have: indexes store their numbers as int32."""
+MOST_PROMPTS = 1 << 25
+"""Prompts that a table can have, and a page can show: some 2 GB."""
 
 OTHER = "other"
 """The source of prompts that name none."""

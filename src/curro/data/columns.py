@@ -104,11 +104,25 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
         has_role = isinstance(message, dict) and isinstance(message.get("role"), str)
         has_content = has_role and isinstance(message.get("content"), str | list | None)
         if not has_content or not ({"content", "tool_calls", "function_call"} & set(message)):
-            raise DataError(f"{at}: {column!r} holds a message without role and content: {str(message)[:80]}")
+            raise DataError(
+                f"{at}: {column!r} holds a message without role and content (a text, or a list of parts): "
+                f"{str(message)[:80]}"
+            )
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list) or not all(map(_is_call, calls)):
+            raise DataError(
+                f"{at}: {column!r} holds tool_calls that are no list of {{function: {{name, arguments}}}}: "
+                f"{calls!r:.80}"
+            )
     if not any(message.get("content") for message in prompt):
         raise DataError(f"{at} has an empty {column!r}: every row needs a prompt")
     # chat templates read the content of every message, also of one that only calls tools
     return [message if "content" in message else {**message, "content": None} for message in prompt]
+
+
+def _is_call(call: Any) -> bool:
+    described = call.get("function", call) if isinstance(call, dict) else None
+    return isinstance(described, dict) and isinstance(described.get("name"), str)
 
 
 def _messages(prompt: Any) -> Any:

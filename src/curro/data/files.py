@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from curro.core.identity import without_nulls
 from curro.data.columns import PROMPT
 from curro.data.raw import DataError, RawRow, Rows
 
@@ -41,6 +42,8 @@ def read(source: str, split: str) -> Rows:
         if path.is_dir():
             yield from read_dataset(str(path), saved_dataset(path, split))
         elif is_data_file(path):
+            if path.stat().st_size < 1000 and path.read_bytes().startswith(b"version https://git-lfs"):
+                raise DataError(f"{path} is a pointer to a file in Git LFS: run `git lfs pull` in its folder")
             yield from READERS[path.suffix.lower()](path, split)
         else:
             how = "unpack" if path.suffix in PACKED else "convert"
@@ -97,7 +100,11 @@ def _files(folder: Path, split: str) -> list[Path]:
         return _of_split(folder, by_split, split)
     inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and _has_data(path)]
     if not inner:
-        raise DataError(f"the folder {folder} has no files that end in {', '.join(READERS)}")
+        others = [path.name for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+        raise DataError(
+            f"the folder {folder} has no files that end in {', '.join(READERS)}; it has "
+            f"{', '.join(others[:5]) or 'nothing'}"
+        )
     if all(_split_of(path.name) for path in inner):
         of_folders: dict[str, list[Path]] = {}
         for path in inner:
@@ -131,7 +138,7 @@ def _of_split(folder: Path, by_split: dict[str, list[Path]], split: str) -> list
     if name not in by_split:
         raise DataError(
             f"the folder {folder} has no split {split!r}; it has {', '.join(sorted(by_split))}: name what is "
-            "in it to take that"
+            f"in it to take that, as {next(iter(by_split.values()))[0]}"
         )
     return by_split[name]
 
@@ -159,7 +166,7 @@ def read_dataset(name: str, dataset: datasets.Dataset) -> Rows:
     """Every row of a data set."""
     try:
         for number, row in enumerate(dataset):
-            yield RawRow(name, f", row {number}", row)
+            yield RawRow(name, f", row {number}", _unfilled(row))
     except UnicodeDecodeError as error:
         raise DataError(f"{name} cannot be read: {error}") from error
 
@@ -222,7 +229,7 @@ def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
     lists = {name: value for name, value in content.items() if isinstance(value, list)}
     has_plain = any(not isinstance(value, list | dict) for value in values)
     is_flat = has_plain and not any(isinstance(value, list | dict) for value in values)
-    if is_flat or _are_messages(column) or (column is not None and has_plain):
+    if is_flat or any(map(_are_messages, values)) or (column is not None and has_plain):
         return [content]
     if {"columns", "data"} <= set(lists):  # pandas, orient="split"
         columns, data = content["columns"], content["data"]
@@ -263,6 +270,16 @@ def _are_messages(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(m, dict) and "role" in m for m in value)
 
 
+def _unfilled(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose messages have no nulls of Arrow's."""
+    return {
+        name: [{**without_nulls(message), "content": message.get("content")} for message in value]
+        if _are_messages(value)
+        else value
+        for name, value in row.items()
+    }
+
+
 def _transposed(columns: dict[str, list[Any]], path: Path) -> list[dict[str, Any]]:
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -298,7 +315,7 @@ def _parquet(path: Path, split: str) -> Rows:
             number = 0
             for batch in file.iter_batches(batch_size=4096):
                 for row in batch.to_pylist():
-                    yield RawRow(path.name, f", row {number}", row)
+                    yield RawRow(path.name, f", row {number}", _unfilled(row))
                     number += 1
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error

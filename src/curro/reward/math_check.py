@@ -8,6 +8,8 @@ Its equality is taken with these fences:
 * Numbers must agree relative to their size. math-verify rounds to 6 decimals, so that 1e-19 equals 1e-31.
 * A rounded decimal is not the exact number: 0.333333 is not 1/3 (math-verify takes it).
 * A chain of equations in which numbers differ is wrong: `4=5` for 5 (math-verify takes the last side).
+* Of an equation with unknowns the last side counts, as in math-verify and DAPO's grader: `2x+1=5` for 5 may
+  answer "what is 2x+1?" or be unsolved, and only the question tells.
 * R and r differ where one answer has both (math-verify reads capitals as small letters, so that R - r is 0).
 * dy/dx = 2x is not dy/dx = 3x (SymPy takes the derivative of the name y, which is 0).
 """

@@ -27,6 +27,9 @@ DEFAULTS: dict[str, Any] = {
     "eval_prompts": 500,
 }
 
+MOST_ROLLOUTS = 1 << 20
+"""Completions of a step: a batch of more would end in a MemoryError."""
+
 
 def recipe_values(name: str, data: str) -> dict[str, Any]:
     """The settings that belong to a family of the lab, by their names."""
@@ -451,6 +454,11 @@ class TrainSettings:
             raise ConfigError(
                 f"a step takes {done.prompts_per_step} prompts and {self.data} has {prompts}: "
                 "lower --prompts-per-step"
+            )
+        if done.rollouts_per_step > MOST_ROLLOUTS:
+            raise ConfigError(
+                f"a step takes {done.prompts_per_step} x {done.rollouts_per_prompt} completions, more than "
+                f"{MOST_ROLLOUTS:,}: lower --prompts-per-step or --rollouts-per-prompt"
             )
         if done.device_batch is not None and done.rollouts_per_step % done.device_batch:
             raise ConfigError(

@@ -244,6 +244,7 @@ TOKEN = b"Authorization: Bearer secret\r\n"
         (b"POST /select HTTP/1.1\r\n" + TOKEN + b"\r\n", 400),
         (b"\0 no request\r\n\r\n", 400),
         (b"DELETE / HTTP/1.1\r\n\r\n", 501),
+        (b"GET / HTTP/9.9\r\n\r\n", 505),
         (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
     ],
 )

@@ -23,6 +23,17 @@ class UnslothGRPOTrainer(_UnslothGRPOTrainer):
     def __init__(self, model, args=None, **kwargs):
         super().__init__(model=model, args=args, **kwargs)
         self.is_patched = True
+
+    def compute_loss(self, model, inputs, *args, **kwargs):
+        assert self._get_per_token_logps_and_entropies(model, None, None, 1, None, False, True) is None
+        return super().compute_loss(model, inputs, *args, **kwargs)
+
+    def _get_per_token_logps_and_entropies(
+        self, model, ids, mask, last, batch_size=None, compute_entropy=False, compute_efficient=False, **_
+    ):
+        if compute_efficient:  # an argument of Unsloth's, passed by its place
+            return None
+        return super()._get_per_token_logps_and_entropies(model, ids, mask, last, batch_size, compute_entropy)
 """
 exec(compile(source, "<rewritten>", "exec"), module.__dict__)
 for place in (trl, trl.trainer, original):

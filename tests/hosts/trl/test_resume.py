@@ -82,7 +82,13 @@ def test_a_state_that_trl_did_not_write_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("best_model_checkpoint", {"a": 1}), ("total_flos", "x"), ("best_metric", "x"), ("epoch", None)],
+    [
+        ("best_model_checkpoint", {"a": 1}),
+        ("total_flos", "x"),
+        ("best_metric", "x"),
+        ("epoch", None),
+        ("stateful_callbacks", {}),
+    ],
 )
 def test_a_state_with_a_field_of_another_type_is_refused(tmp_path, name, value):
     log = Path(__file__).parents[2] / "runs" / "logs" / "trl" / "trainer_state.json"

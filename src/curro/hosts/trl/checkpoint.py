@@ -129,6 +129,8 @@ def check_state(checkpoint: Path) -> None:
             value = getattr(state, name)
             if isinstance(value, bool) or not isinstance(value, kind):
                 raise ValueError(f"{name} in {TRAINER_STATE_NAME} is {value!r:.50}")
+        if "TrainerControl" not in state.stateful_callbacks:  # else the next save is a KeyError
+            raise ValueError(f"stateful_callbacks in {TRAINER_STATE_NAME} lacks 'TrainerControl'")
         if state.global_step != step_of(checkpoint):
             raise ValueError(f"{TRAINER_STATE_NAME} is of step {state.global_step}")
 

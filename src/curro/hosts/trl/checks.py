@@ -70,8 +70,8 @@ def check_kinds(given: Mapping[str, Any]) -> None:
     """Refuse arguments of a wrong kind before TRL begins to build a trainer from them; None is none given."""
     if given.get("train_dataset") is None:
         raise ConfigError(
-            "`train_dataset` is required: it may be left out only where one `environment_factory` makes the "
-            "prompts and `max_steps` says for how long"
+            "`train_dataset` is required, unless one `environment_factory` makes the prompts and `max_steps` "
+            "says for how long; a dict of several requires a `train_dataset` with a column `environment`"
         )
     if given.get("model") is None:
         raise ConfigError("`model` is required: the name of a model, or the model")
@@ -105,7 +105,7 @@ def reward_functions(value: Any) -> list[Any]:
     """
     functions = [] if value is None else [*value] if isinstance(value, list | tuple) else [value]
     for function in functions:
-        if inspect.isclass(function) or not (isinstance(function, str) or callable(function)):
+        if not (isinstance(function, str) or callable(function)):
             raise ConfigError(
                 f"reward_funcs has {function!r:.50}: a reward is a function, an object that can be called, or"
                 " a model"

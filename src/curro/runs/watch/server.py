@@ -170,6 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: WatchServer
     server_version, sys_version = "curro", ""
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # of 0.9, a malformed request would get no status
     timeout = 60
 
     def do_GET(self) -> None:

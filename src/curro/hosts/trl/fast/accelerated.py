@@ -7,6 +7,7 @@ lacks something, `AcceleratedGRPOTrainer` is TRL's own trainer, and the log says
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -134,8 +135,14 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
         finally:
             self._rows_with_gradient = self._flat_values = None
 
-    def _get_per_token_logps_and_entropies(
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        """TRL's, accelerated; another library's, which may take other arguments, gets its own."""
+        plainly = super()._get_per_token_logps_and_entropies
+        return self._log_probs(plainly, *args, **kwargs) if self._is_accelerated else plainly(*args, **kwargs)
+
+    def _log_probs(
         self,
+        plainly: Callable[..., Any],
         model: Any,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,
@@ -145,11 +152,16 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
         compute_aux_loss: bool = False,
         **images: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """TRL's, with each prompt computed once for the rows that share it; flat groups get no graph."""
+        """Log-probabilities, entropies and a router's loss, with each prompt computed once for its rows.
+
+        Flat groups get no graph.
+
+        Args:
+            plainly: TRL's own method, which has the other arguments.
+        """
         has_images = any(value is not None for value in images.values())
         shared_prompts = None if has_images or compute_aux_loss else self._shared_prompts
         whole = self.accelerator.unwrap_model(model)
-        plainly = super()._get_per_token_logps_and_entropies
 
         def compute(rows: torch.Tensor | slice, has_graph: bool) -> tuple[torch.Tensor | None, ...]:
             if self._flat_values is not None and not has_graph:
