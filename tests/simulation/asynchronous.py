@@ -207,8 +207,10 @@ class Life:
         assert len(batch) == n or (len(batch) < n and when_short == "finish")
         assert batch.admitted.all() or when_short == "top-up"
         assert len(set(batch.prompts.tolist())) == len(batch)
-        ages_P = self.trainer.step - batch.steps[~batch.admitted]
-        assert (ages_P <= self.filler.max_staleness).all()
+        in_flight = [group.step for group in self.filler._fill.in_flight.values()]
+        oldest = min([*in_flight, *batch.steps[~batch.admitted]], default=self.trainer.step)
+        assert self.trainer.step - oldest <= self.filler.max_staleness, "a group is too old"
+        same(np.sign(batch.credit), np.sign(batch.advantages), "the credit of a batch")
         for row, rollouts in enumerate(batch.rollouts):
             rewards_G = batch.rewards[row, : len(rollouts)]
             same(rewards_G, np.array(self._rewards(rollouts)), "what the scorer said")

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tests.simulation.world import Killed, Saved, Trainer, Watched, World
+from tests.simulation.world import Killed, Saved, Trainer, Watched, World, same
 
 from curro.contrib.serve import ServedCurriculum
 from curro.contrib.serve.application import Service
@@ -167,8 +167,11 @@ class Served:
             self.saved.close()
         world.disk.check()
         if self.run_folder is not None and (self.run_folder / "curro").exists():
-            RunFolder(self.run_folder / "curro").groups()
-            RunFolder(self.run_folder / "curro").metrics()
+            folder = RunFolder(self.run_folder / "curro")
+            folder.metrics()
+            lines = [line for line in folder.groups() if line["mean"] == line["mean"]]  # not unscored
+            if not any(name.startswith("disk.") for name in world.faults):
+                assert len(lines) == self.curriculum.ledger.observed, "a group has no line, or two"
 
     def check(self) -> None:
         """Every ticket in flight is one that a trainer has."""
@@ -255,7 +258,10 @@ class Client:
 
     def _observe(self, tickets: list[int]) -> None:
         rewards_PG = np.array(
-            [[float(self.world.number("right", 0, 1)) for _ in range(GROUP)] for _ in tickets]
+            [
+                [self.world.choice("right", [0.0, 0.0, 1.0, 1.0, np.nan]) for _ in range(GROUP)]
+                for _ in tickets
+            ]
         )
         verdict = self.port.observe(tickets, rewards_PG)
         if self.is_lost:
@@ -265,6 +271,8 @@ class Client:
                 assert not verdict.admitted[row], "a group of an earlier start is admitted"
                 assert np.isnan(verdict.mean[row])
                 continue
+            scored = [reward for reward in rewards_PG[row].tolist() if reward == reward]
+            same(verdict.mean[row], np.mean(scored) if scored else np.nan, "the mean of a group")
             self.world.check_gate(self.served.curriculum, bool(verdict.admitted[row]), rewards_PG[row])
             if verdict.admitted[row]:
                 self.trainer.admitted[ticket] = rewards_PG[row].tolist()

@@ -25,6 +25,7 @@ from curro.core.tickets import TicketLedger
 from curro.rollout.fill import Fill
 from curro.rollout.group import Group
 from curro.rollout.group_tasks import GroupTasks, Settler
+from curro.runs.folder import RunFolder
 
 PART = 100
 
@@ -104,6 +105,22 @@ def dropped_ticket_counts_as_observed(plain, ledger, rows, *, observed):
     plain(ledger, rows, observed=True)
 
 
+def weights_forgotten(plain, ledger, prompts, step, weights, *rest):
+    return plain(ledger, prompts, step, np.ones_like(weights), *rest)
+
+
+def credit_of_another_group(plain, curriculum, verdicts):
+    return np.roll(plain(curriculum, verdicts), 1, axis=0)
+
+
+def unscored_counts_as_wrong(plain, saved, tickets, rewards, named, sizes):
+    return plain(saved, tickets, np.nan_to_num(rewards), named, sizes)
+
+
+def line_lost(plain, folder, rows):
+    plain(folder, list(rows)[1:])
+
+
 @contextmanager
 def in_place():
     """A file is written under its own name."""
@@ -146,6 +163,12 @@ PLANTED = {
     ),
     "starts have no numbers": lambda: on(SavedCurriculum, "_begin", start_not_counted),
     "a settled group is reported again": reported_again_after_resume,
+    "importance weights are lost": lambda: on(TicketLedger, "open", weights_forgotten),
+    "credit of another group": lambda: on(Curriculum, "credit", credit_of_another_group),
+    "the service's unscored rollouts are wrong": lambda: on(
+        SavedCurriculum, "_observe", unscored_counts_as_wrong
+    ),
+    "a group has no line": lambda: on(RunFolder, "append_groups", line_lost),
     "dropped tickets count as observed": lambda: on(
         TicketLedger, "settle", dropped_ticket_counts_as_observed
     ),

@@ -173,6 +173,7 @@ class Watched(Curriculum):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
         self.twin: Curriculum | None = None
+        self._weights: dict[int, float] = {}  # of the tickets that this process gave out
         self._left = self._depth = 0
         self._make = lambda: Curriculum(*arguments, **options)
         super().__init__(*arguments, **options)
@@ -209,10 +210,15 @@ class Watched(Curriculum):
         return answer
 
     def select(self, *arguments: Any, **options: Any) -> Any:
-        return self._call("select", arguments, options)
+        draw = self._call("select", arguments, options)
+        self._weights |= dict(zip(draw.tickets.tolist(), draw.weights.tolist(), strict=True))
+        return draw
 
-    def observe(self, *arguments: Any, **options: Any) -> Any:
-        return self._call("observe", arguments, options)
+    def observe(self, tickets: Any, *arguments: Any, **options: Any) -> Any:
+        verdict = self._call("observe", (tickets, *arguments), options)
+        for ticket, weight in zip(np.asarray(tickets).tolist(), verdict.weights.tolist(), strict=True):
+            same(weight, self._weights.get(ticket, weight), "the weight of a group")
+        return verdict
 
     def drop(self, tickets: Any) -> None:
         self._call("drop", (np.array(tickets, np.int64),), {})
