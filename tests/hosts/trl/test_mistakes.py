@@ -46,9 +46,9 @@ def messages(**part: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [{"type": "text", "text": "?"} | part]}]
 
 
-def without_end() -> Any:
+def without(part: str) -> Any:
     tokenizer = build_tokenizer()
-    tokenizer.eos_token = None
+    setattr(tokenizer, part, None)
     return tokenizer
 
 
@@ -60,7 +60,14 @@ LARGE = curro.Curriculum(
 BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"keep": 2}, "KeepRollouts"),
     ({"fill": {"limit": 3}}, "FillSettings"),
-    ({"processing_class": without_end()}, "eos_token"),
+    ({"peft_config": {"r": 2}}, "peft_config"),
+    ({"processing_class": "gpt2"}, "processing_class"),
+    ({"processing_class": without("eos_token")}, "eos_token"),
+    ({"processing_class": without("chat_template"), "train_dataset": dataset(True)}, "chat template"),
+    ({"model": "./no-such-model", "processing_class": None}, "'./no-such-model'"),
+    ({"tools": print}, "tools is a list"),
+    ({"tools": [print]}, "no calls of tools"),
+    ({"environment_factory": {"game": WithoutSelect}, "train_dataset": dataset(True)}, "`reset`"),
     ({"args": TrainingArguments("x", use_cpu=True)}, "args is a GRPOConfig"),
     ({"seed": "x"}, "seed"),
     ({"seed": -1}, "seed"),
@@ -93,10 +100,13 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"admission": "signal:reward=format"}, "no option 'reward'"),
     ({"reward_funcs": 3}, "reward_funcs has 3"),
     ({"reward_funcs": [NoSelection]}, "NoSelection"),
+    ({"reward_funcs": "./no-such-model"}, "'./no-such-model'"),
     ({"reward_funcs": of_a_column}, "'level'"),
     ({"reward_funcs": operator.itemgetter("completions")}, "itemgetter"),
+    ({"reward_funcs": (fails, never), "reward_weights": [1.0]}, "1 numbers for 2 reward functions"),
     ({"num_iterations": 0}, "num_iterations=0"),
     ({"temperature": 0.0}, "temperature=0"),
+    ({"eval_strategy": "steps", "eval_steps": 1}, "eval_dataset"),
     ({"train_dataset": Dataset.from_dict({"prompt": ["a"] * 23 + [None]})}, "row 23"),
     ({"train_dataset": Dataset.from_dict({"prompt": [messages(type="image")] * 24})}, "image in row 0"),
     ({"train_dataset": dataset().add_column("images", ["a.png"] * PROMPTS)}, "a tokenizer reads text alone"),

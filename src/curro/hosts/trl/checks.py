@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from datasets import Dataset
-from transformers import PreTrainedTokenizerBase, TrainerState
+from peft import PeftConfig
+from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
+from trl.chat_template_utils import supports_tool_calling
 
 from curro.core.bases import Selection
 from curro.core.curriculum import Curriculum
@@ -59,11 +61,16 @@ def build_curriculum(
 KINDS: dict[str, tuple[Any, str]] = {
     "args": (GRPOConfig, "a GRPOConfig"),
     "train_dataset": (Dataset, "a `datasets.Dataset` to choose from"),
+    "processing_class": ((PreTrainedTokenizerBase, ProcessorMixin), "a tokenizer or a processor"),
+    "peft_config": (PeftConfig, "an object such as peft.LoraConfig(r=8)"),
+    "tools": (list, "a list of functions"),
+    "rollout_func": (Callable, "a function"),
+    "environment_factory": ((Callable, Mapping), "a class or function that makes environments"),
     "keep": (KeepRollouts, "a KeepRollouts of curro.hosts.trl, as KeepRollouts(2)"),
     "fill": (FillSettings, "a FillSettings of curro.hosts.trl, as FillSettings(10)"),
     "on_groups": (Callable, "a function that takes a GroupRecord"),
 }
-"""What those arguments are that a curriculum reads before TRL does, and the trainer's own."""
+"""What some arguments are, of TRL's and of the trainer's own."""
 
 
 def check_kinds(given: Mapping[str, Any]) -> None:
@@ -97,11 +104,12 @@ def rows_of(dataset: Dataset, *, is_played: bool) -> DatasetRows:
     return DatasetRows([{**row, "prompt": json.dumps(row, sort_keys=True, default=str)} for row in dataset])
 
 
-def reward_functions(value: Any) -> list[Any]:
+def reward_functions(value: Any, args: GRPOConfig) -> list[Any]:
     """The reward functions that a trainer's argument `reward_funcs` has: one, or several of them.
 
     Raises:
-        ConfigError: something else than a function, an object that can be called, a model or its name.
+        ConfigError: something else than a function, an object that can be called, a model or its name; or
+            another number of weights.
     """
     functions = [] if value is None else [*value] if isinstance(value, list | tuple) else [value]
     for function in functions:
@@ -110,6 +118,17 @@ def reward_functions(value: Any) -> list[Any]:
                 f"reward_funcs has {function!r:.50}: a reward is a function, an object that can be called, or"
                 " a model"
             )
+        if isinstance(function, str):
+            try:
+                AutoConfig.from_pretrained(function, trust_remote_code=args.trust_remote_code)
+            except (OSError, ValueError):
+                raise ConfigError(
+                    f"reward_funcs has the text {function!r}, and no model with this name can be read: give "
+                    "the function itself, or the folder of a reward model"
+                ) from None
+    weights = args.reward_weights
+    if weights is not None and functions and len(weights) != len(functions):
+        raise ConfigError(f"reward_weights has {len(weights)} numbers for {len(functions)} reward functions")
     return functions
 
 
@@ -179,6 +198,27 @@ def check_rows(
             check_before_run(rows, reward, say, "no_check=True")
 
 
+def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
+    """The tokenizer or processor, which TRL would read after the model."""
+    reader, model = given.get("processing_class"), given["model"]
+    if reader is not None:
+        return reader
+    name = model if isinstance(model, str) else model.config._name_or_path
+    try:
+        return AutoProcessor.from_pretrained(
+            name,
+            revision=cast(Any, args.model_init_kwargs or {}).get("revision"),
+            truncation_side="left",
+            padding_side="left",
+            trust_remote_code=args.trust_remote_code,
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"no tokenizer of {name!r} can be read ({str(error).splitlines()[0]}): check the name, or "
+            "give a tokenizer as `processing_class`"
+        ) from None
+
+
 def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
     """Refuse a signal that the reward functions of these names do not have.
 
@@ -224,10 +264,13 @@ def check_combinations(
         when_short: what the fill does with a batch that stays short.
         update_option: an option that changes optimizer steps, if there is one.
     """
-    args, dataset, reader = given["args"], given["train_dataset"], given.get("processing_class")
+    args, dataset, reader = given["args"], given["train_dataset"], given["processing_class"]
+    factory: Any = given.get("environment_factory")
     rows, group = args.generation_batch_size, args.num_generations
     gated, allotted = curriculum.has_admission, curriculum.has_allocation
     first = curriculum.allocation.first
+    prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
+    factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
     images = media(dataset)
     conflicts = (
         (args.num_iterations < 1, f"num_iterations={args.num_iterations}: at least 1 is needed"),
@@ -235,6 +278,10 @@ def check_combinations(
         (
             args.temperature <= 0,
             f"temperature={args.temperature:g}: the rollouts of a group would be the same; take more than 0",
+        ),
+        (
+            args.eval_strategy != "no" and given.get("eval_dataset") is None,
+            "eval_strategy says when to evaluate, and there is no eval_dataset: give one, or leave it out",
         ),
         (
             rows // group > len(dataset),
@@ -261,8 +308,13 @@ def check_combinations(
             f"DeepSpeed makes its updates itself: leave out {update_option}",
         ),
         (
-            reader is not None and getattr(reader, "tokenizer", reader).eos_token_id is None,
+            getattr(reader, "tokenizer", reader).eos_token_id is None,
             "the tokenizer has no token that ends a completion: set its eos_token",
+        ),
+        (
+            not isinstance(prompt, str) and reader.chat_template is None and not given.get("rollout_func"),
+            "train_dataset has messages, and the tokenizer has no chat template: set its chat_template, or "
+            "give prompts as text",
         ),
         (
             bool(images) and gated,
@@ -273,6 +325,14 @@ def check_combinations(
             bool(images) and isinstance(reader, PreTrainedTokenizerBase),
             f"train_dataset has {images}, and a tokenizer reads text alone: give the processor of a model "
             "that reads images as `processing_class`, or take text data",
+        ),
+        (
+            any(inspect.isclass(one) and not callable(getattr(one, "reset", None)) for one in factories),
+            "an environment of environment_factory has no method `reset`",
+        ),
+        (
+            bool(given.get("tools") or factories) and not supports_tool_calling(reader),
+            "the chat template shows the model no calls of tools: take a model or a template that does",
         ),
     )
     for is_refused, sentence in conflicts:

@@ -161,10 +161,11 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         }  # fmt: skip
         rows = checks.rows_of(dataset, is_played=factory is not None)
         self.curriculum = curriculum = checks.build_curriculum(curriculum, parts, rows, options.seed)
-        functions = given["reward_funcs"] = checks.reward_functions(given.get("reward_funcs"))
+        functions = given["reward_funcs"] = checks.reward_functions(given.get("reward_funcs"), options)
         said: list[str] = []
         if factory is None:
             said.append(checks.check_rewards(curriculum, options, checks.reward_names(functions)))
+        given["processing_class"] = checks.processing_class(given, options)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         checks.check_combinations(given, curriculum, fill.when_short, update_option)
         if factory is None and not no_check:
