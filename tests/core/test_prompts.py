@@ -60,6 +60,15 @@ def test_flatness_is_a_tolerance_in_success_rates():
     assert wide.is_flat(100 * p * (1 - p), 0.2).tolist() == [True, True, False, False, True, True]
 
 
+def test_a_column_that_memory_does_not_hold(monkeypatch):
+    def refuse(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(np, "full", refuse)
+    with pytest.raises(ConfigError, match="memory does not hold the column 'last_step' of 4 prompts"):
+        PromptTable(4)
+
+
 def test_columns():
     table = PromptTable(3)
     assert table.add("score", np.float32, np.nan) is table["score"]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
 
-MOST_PROMPTS = 1 << 25
-"""Prompts that a table can have, and a page can show: some 2 GB."""
+MOST_PROMPTS = 2**31 - 1
+"""Prompts that a table can have: indexes store their numbers as int32."""
 
 OTHER = "other"
 """The source of prompts that name none."""
@@ -105,14 +105,17 @@ class PromptTable:
         """Add a column of shape (N,) that starts at `initial` everywhere; returns it.
 
         Raises:
-            ConfigError: a name that is taken, or that has a '/'.
+            ConfigError: a name that is taken, or that has a '/'; or more prompts than memory holds.
         """
         if name in self.columns or name in ("prompt", "key", "text"):
             raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
         if "/" in name:
             raise ConfigError(f"a column's name has no '/', because checkpoints have: rename {name!r}")
         # np.zeros maps untouched pages lazily, so a column of zeros costs memory only once written
-        column = np.zeros(self.size, dtype) if initial == 0 else np.full(self.size, initial, dtype)
+        try:
+            column = np.zeros(self.size, dtype) if initial == 0 else np.full(self.size, initial, dtype)
+        except MemoryError as error:
+            raise ConfigError(f"memory does not hold the column {name!r} of {self.size:,} prompts") from error
         self.columns[name] = column
         return column
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from curro.core.errors import ConfigError, RunError
 from curro.core.groups import largest_reward
-from curro.core.prompts import MOST_PROMPTS, PromptTable
+from curro.core.prompts import PromptTable
 from curro.runs.folder import PREDICTED, RunFolder
 from curro.runs.json_lines import check_whole, read_columns, read_rows
 
@@ -160,8 +160,8 @@ def scale(config: Mapping[str, Any]) -> PromptTable:
     return PromptTable(1, reward_range=bounds)
 
 
-MOST_STEPS = 10_000_000
-"""A page counts by step, so this bounds the memory that it takes."""
+MOST_STEPS, MOST_PROMPTS = 10_000_000, 1 << 25
+"""A page counts by step and by prompt, so these bound the memory that it takes."""
 
 MOST_TOKENS = 1 << 40
 """Upper bound for the tokens of one group. Larger values are damage; smaller ones add up exactly."""
