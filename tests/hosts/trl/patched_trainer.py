@@ -33,7 +33,9 @@ class UnslothGRPOTrainer(_UnslothGRPOTrainer):
     ):
         if compute_efficient:  # an argument of Unsloth's, passed by its place
             return None
-        return super()._get_per_token_logps_and_entropies(model, ids, mask, last, batch_size, compute_entropy)
+        return super()._get_per_token_logps_and_entropies(
+            model, ids, mask, last, batch_size=batch_size, compute_entropy=compute_entropy
+        )
 """
 exec(compile(source, "<rewritten>", "exec"), module.__dict__)
 for place in (trl, trl.trainer, original):
