@@ -8,7 +8,7 @@ import sys
 from typing import Any, Protocol, cast
 
 from curro.core.errors import ConfigError
-from curro.core.text import did_you_mean
+from curro.core.text import did_you_mean, install_extra
 
 
 def load_object(spec: str, role: str) -> Any:
@@ -62,7 +62,7 @@ def _import(name: str, label: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigError(f"{label}: there is no module {error.name!r} in {here} nor installed") from None
-        hint = ": pip install 'curro[train]'" if name.startswith("curro.") else ""
+        hint = f": {install_extra('train')}" if name.startswith("curro.") else ""
         raise ConfigError(f"{label}: importing {name!r} failed: {error}{hint}") from error
     except Exception as error:  # whatever the user's module does wrong as it is imported
         raise ConfigError(f"{label}: importing {name!r} failed: {type(error).__name__}: {error}") from error
