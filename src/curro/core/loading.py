@@ -113,6 +113,9 @@ class Provider(Protocol):
     def model(self, name: str) -> tuple[Any, Any]:
         """A model and its tokenizer."""
 
+    def code(self, name: str) -> list[str]:
+        """The user's own code that a name runs, as `module:name`; found without running anything of it."""
+
 
 def provider(source: str) -> tuple[Provider, str] | None:
     """The provider that `PREFIX:NAME` names, and the name; None if the prefix is not a provider's."""
@@ -123,6 +126,6 @@ def provider(source: str) -> tuple[Provider, str] | None:
 
 
 def provided_code(source: str) -> list[str]:
-    """The user's own code that `verifiers:NAME` stands for, as `module:name`; nothing of it is run."""
-    prefix, _, name = source.partition(":")
-    return cast(Any, provider(source))[0].code(name) if prefix == "verifiers" else []
+    """The user's own code that `PREFIX:NAME` stands for, as `module:name`; nothing of it is run."""
+    named = provider(source)
+    return named[0].code(named[1]) if named else []
