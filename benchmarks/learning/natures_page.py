@@ -15,8 +15,8 @@ from benchmarks.learning.pictures import STYLE
 from curro.core.intervals import bootstrap_interval
 
 Row = Mapping[str, Any]
-Runs = dict[str, dict[int, Row]]
-"""The rows of a pool by method and seed."""
+Runs = dict[str, dict[tuple[int, str], Row]]
+"""The rows of a pool by method, and by seed and device: one seed begins otherwise on another device."""
 BASELINE = "uniform"
 RESAMPLES = 1_000
 STARVED = 0.5
@@ -27,7 +27,7 @@ def runs_of(rows: Sequence[Row], pool: str) -> Runs:
     runs: Runs = defaultdict(dict)
     for row in rows:
         if row["pool"] == pool:
-            runs[row["method"]][row["seed"]] = row
+            runs[row["method"]][row["seed"], row["device"]] = row
     return runs
 
 
@@ -43,7 +43,7 @@ def samples(row: Row) -> float:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A method and uniform sampling with the same seeds on a pool.
+    """A method and uniform sampling with the same seeds on the same device, on a pool.
 
     Attributes:
         rollouts_E: of the evaluations.
@@ -57,14 +57,14 @@ class Pairs:
     @classmethod
     def of(cls, runs: Runs, method: str) -> Pairs | None:
         """None where no seed has rows of both."""
-        seeds = sorted(set(runs.get(method, ())) & set(runs.get(BASELINE, ())))
-        if not seeds:
+        keys = sorted(set(runs.get(method, ())) & set(runs.get(BASELINE, ())))
+        if not keys:
             return None
         both = (
-            np.array([counts(runs[name][seed]) / samples(runs[name][seed]) for seed in seeds])
+            np.array([counts(runs[name][key]) / samples(runs[name][key]) for key in keys])
             for name in (method, BASELINE)
         )
-        return cls(np.array(runs[method][seeds[0]]["rollouts"], float), *both)
+        return cls(np.array(runs[method][keys[0]]["rollouts"], float), *both)
 
     @property
     def seeds(self) -> int:
@@ -156,7 +156,7 @@ def starved(runs: Runs, method: str) -> list[str]:
     }
     return [
         f"{kind} with seed {seed} ({first_quarter(row, kind):.0f} groups, uniform sampling {groups:.0f})"
-        for seed, row in runs[method].items()
+        for (seed, _), row in runs[method].items()
         for kind, groups in usual.items()
         if first_quarter(row, kind) < STARVED * groups
     ]
@@ -165,7 +165,7 @@ def starved(runs: Runs, method: str) -> list[str]:
 def method_table(runs: Runs) -> str:
     """What each method on a pool reaches, and what that costs."""
     lines = [
-        "| | seeds | held-out pass@1 by evaluation | end less uniform's | mean of evaluations less uniform's "
+        "| | runs | held-out pass@1 by evaluation | end less uniform's | mean of evaluations less uniform's "
         "| lowest run | share of rollouts | A | C_mid | signal | core seconds | tokens |",
         f"|---|{'--:|' * 11}",
     ]
@@ -258,7 +258,7 @@ def page(chapters: Mapping[str, tuple[Sequence[Row], Mapping[str, str]]], shown:
         shown: the methods with a short table each in every chapter.
     """
     parts = [
-        "Differences are between runs with the same seed. Intervals are a bootstrap's over seeds and "
+        "Differences are between runs with the same seed on the same device. Intervals are a bootstrap's over seeds and "
         "held-out problems together, widened for few seeds; of one seed they say nothing about other "
         "seeds. A is the ceiling and C_mid the rollouts to half the gain of a fitted sigmoid. *Lowest run* "
         "is the mean of evaluations of the worst seed, less uniform sampling's mean."

@@ -16,6 +16,7 @@ def row(method: str, seed: int, rights: list[int], groups=None) -> dict:
         "pool": "one",
         "method": method,
         "seed": seed,
+        "device": "CPU",
         "rollouts": ROLLOUTS,
         "pass@1": [right / 20 for right in rights],
         "items": items,
@@ -46,6 +47,14 @@ def test_gains_and_the_share_of_rollouts(rows):
     assert page.end(pairs) == pytest.approx(0.15)
     assert page.mean_gain(pairs) == pytest.approx((0.1 + 0.2 + 0.2 + 0.15) / 4)
     assert page.share(pairs) == pytest.approx(0.5)  # .5 after 1,024 rollouts instead of 2,048
+
+
+def test_a_seed_is_compared_on_the_same_device_alone(rows):
+    """Another device begins otherwise with the same seed, so that its run is no pair."""
+    elsewhere = {**rows[0], "device": "a card"}
+    alone = page.runs_of([elsewhere, *rows[1:]], "one")
+    assert page.Pairs.of(alone, "ours").seeds == 1
+    assert page.Pairs.of(page.runs_of([elsewhere, *rows], "one"), "ours").seeds == 2
 
 
 def test_the_interval_counts_problems_as_well_as_seeds(rows):
