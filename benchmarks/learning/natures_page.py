@@ -258,10 +258,10 @@ def page(chapters: Mapping[str, tuple[Sequence[Row], Mapping[str, str]]], shown:
         shown: the methods with a short table each in every chapter.
     """
     parts = [
-        "Differences are between runs with the same seed on the same device. Intervals are a bootstrap's over seeds and "
-        "held-out problems together, widened for few seeds; of one seed they say nothing about other "
-        "seeds. A is the ceiling and C_mid the rollouts to half the gain of a fitted sigmoid. *Lowest run* "
-        "is the mean of evaluations of the worst seed, less uniform sampling's mean."
+        "Differences are between runs with the same seed on the same device. Intervals are a bootstrap's "
+        "over seeds and held-out problems together, widened for few seeds; of one seed they say nothing "
+        "about other seeds. A is the ceiling and C_mid the rollouts to half the gain of a fitted sigmoid. "
+        "*Lowest run* is the mean of evaluations of the worst seed, less uniform sampling's mean."
     ]
     for title, (rows, natures) in chapters.items():
         pools = {pool: runs for pool in natures if BASELINE in (runs := runs_of(rows, pool))}
