@@ -226,10 +226,15 @@ def family_table(runs: Runs) -> str:
     return "\n".join(lines)
 
 
+def by_gain(pools: Mapping[str, Runs], method: str) -> list[tuple[str, Pairs]]:
+    """The pools with pairs of a method, the one on which it gains least in the mean of evaluations first."""
+    found = [(pool, pairs) for pool, runs in pools.items() if (pairs := Pairs.of(runs, method)) is not None]
+    return sorted(found, key=lambda item: mean_gain(item[1]))
+
+
 def short_table(pools: Mapping[str, Runs], natures: Mapping[str, str], method: str) -> str:
     """A line a pool for the README, the pool on which the method gains least first."""
-    found = [(pool, pairs) for pool, runs in pools.items() if (pairs := Pairs.of(runs, method)) is not None]
-    found.sort(key=lambda item: mean_gain(item[1]))
+    found = by_gain(pools, method)
     lines = [
         "| pool | share of uniform sampling's rollouts | gain at the end | mean of evaluations | seeds |",
         "|---|--:|--:|--:|--:|",
@@ -285,30 +290,36 @@ def page(chapters: Mapping[str, tuple[Sequence[Row], Mapping[str, str]]], shown:
     return "\n\n".join(parts)
 
 
-def draw(rows: Sequence[Row], natures: Mapping[str, str], colours: Mapping[str, str], picture: Path) -> None:
-    """Held-out pass@1 against rollouts, a panel for each pool: each seed thin, the mean thick."""
+def draw(
+    rows: Sequence[Row], natures: Mapping[str, str], shown: str, colours: Mapping[str, str], picture: Path
+) -> None:
+    """Held-out pass@1 against rollouts, a panel for each pool, the one with the least gain first.
+
+    Seeds are thin, their mean is thick. Other methods' runs are those with a pair of `shown`.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     pools = {pool: runs for pool in natures if BASELINE in (runs := runs_of(rows, pool))}
-    if not pools:
+    if not (order := [pool for pool, _ in by_gain(pools, shown)]):
         return
     with plt.rc_context(STYLE):
-        columns = min(4, len(pools))
+        columns = min(4, len(order))
         figure, panels = plt.subplots(
-            -(-len(pools) // columns),
+            -(-len(order) // columns),
             columns,
-            figsize=(3.7 * columns, 3.1 * -(-len(pools) // columns)),
+            figsize=(3.7 * columns, 3.1 * -(-len(order) // columns)),
             layout="constrained",
             squeeze=False,
         )
-        for axes in panels.flat[len(pools) :]:
+        for axes in panels.flat[len(order) :]:
             axes.set_axis_off()
-        for axes, (pool, runs) in zip(panels.flat, pools.items(), strict=False):
+        for axes, pool in zip(panels.flat, order, strict=False):
+            runs = pools[pool]
             for method, colour in colours.items():
-                if not (done := list(runs.get(method, {}).values())):
+                if not (done := [runs[method][key] for key in runs.get(method, ()) if key in runs[shown]]):
                     continue
                 rollouts, curves = done[0]["rollouts"], np.array([row["pass@1"] for row in done])
                 axes.plot(rollouts, curves.T, color=colour, lw=0.8, alpha=0.3)

@@ -371,7 +371,7 @@ def main(
     title = "A pretrained model on pools of five natures"
     write_page(results.stem, title, command, text, results.parent)
     picture = PICTURES / "result-natures.svg" if ours else results.with_suffix(".svg")
-    natures_page.draw(rows, JUDGING, COLOURS, picture)
+    natures_page.draw(rows, JUDGING, SHOWN, COLOURS, picture)
 
 
 if __name__ == "__main__":
