@@ -91,7 +91,8 @@ def test_the_page_begins_with_the_pool_that_gains_least(rows):
 
 
 def test_the_picture_has_a_panel_for_each_pool(rows, tmp_path):
-    page.draw(rows, {"one": "easy"}, "ours", {"uniform": "#000000", "ours": "#ff0000"}, tmp_path / "picture.svg")
+    colours = {"uniform": "#000000", "ours": "#ff0000"}
+    page.draw(rows, {"one": "easy"}, "ours", colours, tmp_path / "picture.svg")
     drawn = (tmp_path / "picture.svg").read_text()
     assert 'id="axes_1"' in drawn
     assert 'id="axes_2"' not in drawn
