@@ -29,7 +29,7 @@ def rows(script):
     ("files", "targets"),
     [
         ([], ""),
-        (["README.md", "docs/img/result.svg"], "docs docs-blocks"),
+        (["README.md", "docs/img/result-natures.svg"], "docs docs-blocks"),
         (["src/curro/core/curriculum.py"], "lint test"),
         (["src/curro/methods/selection/sec.py"], "lint test fast"),
         (["tests/hosts/verl/test_owner.py"], "lint verl"),
