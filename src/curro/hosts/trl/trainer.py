@@ -259,6 +259,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             return output
         curriculum, logged = self.curriculum, self._logged
         self._auxiliary, self.policy.seconds = [], 0.0
+        if self.state.max_steps > 0:
+            curriculum.expect(self.state.max_steps)
         before = curriculum.ledger.tickets
         try:
             output = self._fill_batch() if self._merges_rounds else self._draw_batch()
