@@ -2,9 +2,9 @@
 
     python -m benchmarks.reliability.sizes
 
-Prints lines, files, docstrings, words, and the flags and hooks of a selection, and for `uniform` and `frontier` how many
-files and calls of curro's own functions one `observe` and one `select` take, once the method has learnt: the
-mean of 20 steps. Gives up: calls into NumPy, which count as nothing.
+Prints lines, files, docstrings, words, and the flags and hooks of a selection; and for `uniform` and
+`frontier` how many files and calls of curro's own functions one `observe` and one `select` take, once the
+method has learnt, in the mean of 20 steps. Gives up: calls into NumPy, which count as nothing.
 """
 
 from __future__ import annotations
