@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
+from curro.core.intervals import agresti_coull, ratio_interval
 from curro.core.meters import GroupMeter
 from curro.core.prompts import PromptTable
+from curro.core.standing import Standing
 from curro.data import PromptSet
 
 
@@ -23,6 +25,36 @@ def test_by_hand():
     # effective groups: 80^2 / (40 + 160) = 32; (16 + 2) / 36 +- 2 sqrt(1/4 / 36)
     low, high = metrics["signal/uniform_share_low"], metrics["signal/uniform_share_high"]
     assert (low, high) == pytest.approx((1 / 2 - 1 / 6, 1 / 2 + 1 / 6))
+
+
+def test_the_signal_is_that_of_the_groups_that_uniform_sampling_is_estimated_from():
+    """A policy that has learnt half of what it is asked: early and late groups count alike on both sides."""
+    meter = GroupMeter(PromptTable(5000))
+    meter.draw(np.arange(0, 1024, 4), np.full(256, 4.0), np.zeros(256))
+    meter.observe(np.arange(512), np.arange(512), np.full(512, 0.25), np.zeros(512))
+    meter.observe(np.arange(512, 1024), np.arange(512), np.full(512, 0.125), np.zeros(512))
+    metrics = meter.metrics()
+    assert metrics["signal/mean_square_advantage"] == metrics["signal/uniform"] == 3 / 16
+    assert metrics["signal/ratio"] == 1
+
+
+def test_the_ratio_of_two_shares_by_hand():
+    # 0.24 / (0.125 + sqrt(0.125^2 - 0.24 * 0.06)) and (0.125 + sqrt(0.125^2 - 0.24 * 0.06)) / 0.06
+    assert ratio_interval(0.5, (0.4, 0.6), 0.25, (0.2, 0.3)) == pytest.approx((1.5, 8 / 3))
+    assert ratio_interval(0.5, (0.4, 0.6), 0.0, (0.0, 0.5)) == pytest.approx((0.24**0.5 / 0.5, np.inf))
+    assert ratio_interval(0.0, (0.0, 0.1), 0.25, (0.2, 0.3)) == pytest.approx((0.0, 0.1 / 0.06**0.5))
+    assert ratio_interval(0.0, (0.0, 0.0), 0.0, (0.0, 0.0)) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize(("of_method", "of_uniform"), [(0.2, 0.2), (0.5, 0.2), (0.1, 0.02), (0.9, 0.9)])
+def test_the_interval_holds_the_ratio(of_method, of_uniform):
+    """In 95% of 400 runs or more, of 256 groups of which 64 are uniform sampling's."""
+    rng, held = np.random.default_rng(0), 0
+    for random, own in zip(rng.binomial(64, of_uniform, 400), rng.binomial(192, of_method, 400), strict=True):
+        standing = Standing(256, (random + own) / 256, random / 64, agresti_coull(random / 64, 64))
+        low, high = standing.interval
+        held += low <= (of_uniform + 3 * of_method) / 4 / of_uniform <= high
+    assert held >= 380
 
 
 def test_too_few_groups_say_nothing():

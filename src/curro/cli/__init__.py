@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 import curro
 from curro.core.errors import CurroError
-from curro.core.text import printable
+from curro.core.text import install_extra, printable
 
 COMMANDS = {
     "demo": ("curro.cli.demo:demo", "Train a small model with and without a curriculum, and compare."),
@@ -107,7 +107,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "curro":
             raise
-        _end(f"{error.name} is not installed: pip install 'curro[train]'")
+        _end(f"{error.name} is not installed: {install_extra('train')}")
     except Exception as error:
         if not hasattr(error, "format_message"):  # only errors of the command line itself have it
             raise

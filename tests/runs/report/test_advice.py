@@ -11,7 +11,7 @@ from curro.runs.report.advice import RULES, advise, headlines, verdict
 def history_of(folder, rates, *, config=None, metrics=None, **columns):
     """A run whose groups have these success rates, four a step; columns by name, one value or one a group."""
     run = RunFolder.create(folder, config or {})
-    run.append_metrics({"step": 1, "rollouts": 8, "seconds": 1.0, **(metrics or {})})
+    run.append_metrics({"step": max(len(rates) // 4, 1), "rollouts": 8, "seconds": 1.0, **(metrics or {})})
     defaults = {"prompt": range(len(rates)), "reason": 0, "admitted": True, "rollouts": 8, **columns}
     run.append_groups(
         {
@@ -101,13 +101,50 @@ QUARTER = {"signal/uniform_share": 0.25, "signal/uniform_share_low": 0.2, "signa
 def test_the_verdict(tmp_path):
     works = verdict(history_of(tmp_path / "works", [0.5] * 256, metrics=QUARTER))
     assert works.word == "works"
-    assert works.sentence.endswith(
-        "100% of the last 256 groups had a signal, against an estimated 25% (20% to 30%)."
+    # Agresti and Coull give 0.9815 to 1 for 256 of 256: 0.9997 / (0.25 + sqrt(0.0625 - 0.9997 * 0.06)) and
+    # (0.25 + sqrt(0.0625 - 0.06)) / 0.06
+    assert works.sentence == (
+        "In the last 256 groups the curriculum found 4.00 (3.33 to 5.00) times as many groups with a signal "
+        "as uniform sampling would have: 100% of them had one, against an estimated 25% (20% to 30%)."
     )
     level = [0.5, 0.0, 0.0, 1.0] * 64
     assert verdict(history_of(tmp_path / "level", level, metrics=QUARTER)).word == "level"
     behind = [0.5, *[0.0] * 15] * 16
     assert verdict(history_of(tmp_path / "behind", behind, metrics=QUARTER)).word == "behind"
+
+
+def test_the_verdict_is_of_the_groups_that_the_estimate_is_of(tmp_path):
+    """The latest 1,024 up to the estimate's step, which a page of a run in progress has gone beyond."""
+    rates = [*[0.0] * 976, *[0.5] * 1_024]
+    frontier = {"curriculum": {"selection": {"name": "frontier"}}}
+    folder = tmp_path / "run"
+    history_of(folder, rates[:1_600], metrics=QUARTER, config=frontier)  # its metrics are of step 400
+    RunFolder.open(folder).append_groups(
+        {"step": 401, "prompt": 1, "reason": 0, "mean": 0.0, "variance": 0.0} for _ in range(64)
+    )
+    # of the groups from 576 to 1,599, those from 976 on
+    assert verdict(read_history(folder)).sentence.startswith("In the last 1,024 groups frontier found 2.44 (")
+    assert "61% of them" in verdict(read_history(folder)).sentence
+    RunFolder.open(folder).append_metrics({"step": 401, "rollouts": 9, "seconds": 2.0})
+    assert verdict(read_history(folder)).word == "unknown", "the estimate is lost"
+
+
+NONE = {"signal/uniform_share": 0.0, "signal/uniform_share_low": 0.0, "signal/uniform_share_high": 0.0625}
+
+
+def test_the_verdict_where_uniform_sampling_finds_nothing(tmp_path):
+    some = verdict(history_of(tmp_path / "some", [0.5] * 256, metrics=NONE))
+    # sqrt(0.9997) / 0.0625
+    assert (some.word, "found at least 16.00 times as many" in some.sentence) == ("works", True)
+    none = verdict(history_of(tmp_path / "none", [0.0] * 256, metrics=NONE))
+    assert none.word == "level"
+    assert none.sentence.startswith(
+        "None of the last 256 groups that the curriculum chose had a signal, and uniform sampling would have "
+        "found one in 0% to 6%"
+    )
+    few = NONE | {"signal/uniform_share": 0.03125}
+    bounded = verdict(history_of(tmp_path / "few", [0.5] * 256, metrics=few)).sentence
+    assert " or more) times as many" in bounded
 
 
 def test_the_verdict_where_nothing_is_known_of_uniform_sampling(tmp_path):

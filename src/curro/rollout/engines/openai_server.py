@@ -19,12 +19,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from curro.core.errors import ConfigError, EngineError, PromptError
+from curro.core.text import install_extra
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
 
 try:
     import openai
 except ImportError:
-    raise ImportError("OpenAIEngine needs the package openai: pip install 'curro[server]'") from None
+    raise ImportError(f"OpenAIEngine needs the package openai: {install_extra('server')}") from None
 
 _IDS = {"return_token_ids": True}
 _WHOLE = {"separate_reasoning": False}

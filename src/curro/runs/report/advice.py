@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from curro.core.standing import WINDOW, Standing
+from curro.core.text import readable
 from curro.methods.prediction.quality import rank_correlation
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History
 from curro.runs.report.prediction import predictions_of
@@ -71,29 +73,34 @@ def advise(history: History) -> list[Advice]:
 
 
 def verdict(history: History) -> Assessment:
-    """Compare the share of recent groups with a signal with the estimate for uniform sampling."""
-    recent = _recent(history)
-    if recent is None:
-        return Assessment("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
-    share = signal_share(history, recent)
-    names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
-    uniform, low, high = (history.last(name) for name in names)
-    evidence = f"{share:.0%} of the last {len(recent)} groups had a signal"
-    if uniform != uniform:
+    """How many times as many groups with a signal the run found as uniform sampling would have.
+
+    Both are of the same groups: the latest 1,024 up to the step that the estimate was written in.
+    """
+    groups = history.groups
+    if _recent(history) is None:
+        return Assessment("early", f"Too early to say: {len(groups.prompt)} groups are finished.")
+    uniform, low, high = (
+        float(np.clip(history.last(f"signal/uniform_share{end}"), 0, 1)) for end in ("", "_low", "_high")
+    )
+    steps = history.series("signal/uniform_share")[0]
+    is_current = len(steps) > 0 and steps[-1] == history.last("step")
+    rows = np.flatnonzero(groups.step <= steps[-1])[-WINDOW:] if is_current else np.empty(0, np.int64)
+    if not len(rows) or np.isnan([uniform, low, high]).any():
+        rows = np.arange(len(groups.prompt))[-WINDOW:]
         return Assessment(
             "unknown",
-            f"{evidence}. What uniform sampling would find is not known: too few prompts were drawn with a "
-            "known probability. The option exploration of many methods changes that.",
+            f"{signal_share(history, rows):.0%} of the last {len(rows):,} groups had a signal. What uniform "
+            "sampling would find is not known: too few prompts were drawn with a known probability. The "
+            "option exploration of many methods changes that.",
         )
-    deviation = (4 * share * (1 - share) / len(recent) + ((high - low) / 2) ** 2) ** 0.5
-    if share > max(uniform + deviation, 1.1 * uniform):
-        word, sentence = "works", "The curriculum finds more that teaches than uniform sampling would"
-    elif share < uniform - deviation:
-        word, sentence = "behind", "Uniform sampling would find more that teaches"
-    else:
-        word, sentence = "level", "The curriculum finds about as much that teaches as uniform sampling"
+    share, ends = signal_share(history, rows), (min(low, uniform), max(high, uniform))
+    standing = Standing(len(rows), share, uniform, ends)
+    name = readable(history.method, 60) or "the curriculum"
     return Assessment(
-        word, f"{sentence}: {evidence}, against an estimated {uniform:.0%} ({low:.0%} to {high:.0%})."
+        standing.word,
+        f"{standing.sentence(name)}: {share:.0%} of them had one, "
+        f"against an estimated {uniform:.0%} ({low:.0%} to {high:.0%}).",
     )
 
 
