@@ -179,9 +179,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         said += [f"{lost[what]}: without {what}" for what in lost.keys() - {seams.ACCELERATIONS}]
         # a generation may go on: groups are rejected and replaced, or have sizes of their own
         self._merges_rounds = curriculum.has_admission or not curriculum.allocation.needs_budget
+        policy_use = curriculum.selection.policy_use
         needs = {
-            seams.SECOND_LOSS: PolicyUse.TRAINED in curriculum.selection.policy_use,
-            seams.ROUNDS: self._merges_rounds, seams.EPISODES: environment is not None,
+            seams.SECOND_LOSS: PolicyUse.TRAINED in policy_use, seams.ROUNDS: self._merges_rounds,
+            seams.EPISODES: environment is not None or bool(policy_use),
         }  # fmt: skip
         for what, is_needed in needs.items():
             if is_needed and what in lost:
@@ -259,6 +260,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             return output
         curriculum, logged = self.curriculum, self._logged
         self._auxiliary, self.policy.seconds = [], 0.0
+        if self.state.max_steps > 0:
+            curriculum.expect(self.state.max_steps)
         before = curriculum.ledger.tickets
         try:
             output = self._fill_batch() if self._merges_rounds else self._draw_batch()

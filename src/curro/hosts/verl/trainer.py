@@ -95,6 +95,7 @@ class CurriculumTrainer(Host):
 
     owner: CurriculumClient
     train_dataloader: Any
+    total_training_steps: int
     actor_rollout_wg: Any
 
     _mini_batches = 1
@@ -140,6 +141,7 @@ class CurriculumTrainer(Host):
         signal = self.owner.build(
             settings.curriculum, rows, folder, settings.keep, model, reward_parts(self.config)
         )
+        self.owner.expect(max(self.total_training_steps, 1))
         if signal and "signal" not in settings.curriculum:
             logging.getLogger(__name__).warning(describe_signal(signal))
         if settings.keep.per_group:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curro.core.standing import WINDOW, Standing
+from curro.core.bases import Reason
+from curro.core.standing import UNIFORM_LEAST, WINDOW, Standing, no_gain
 from curro.core.text import readable
 from curro.methods.prediction.quality import rank_correlation
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History
@@ -73,7 +74,7 @@ def advise(history: History) -> list[Advice]:
 
 
 def verdict(history: History) -> Assessment:
-    """How many times as many groups with a signal the run found as uniform sampling would have.
+    """How many times as many groups with a signal the run found as uniform sampling, and why no more.
 
     Both are of the same groups: the latest 1,024 up to the step that the estimate was written in.
     """
@@ -97,11 +98,23 @@ def verdict(history: History) -> Assessment:
     share, ends = signal_share(history, rows), (min(low, uniform), max(high, uniform))
     standing = Standing(len(rows), share, uniform, ends)
     name = readable(history.method, 60) or "the curriculum"
-    return Assessment(
-        standing.word,
+    sentence = (
         f"{standing.sentence(name)}: {share:.0%} of them had one, "
-        f"against an estimated {uniform:.0%} ({low:.0%} to {high:.0%}).",
+        f"against an estimated {uniform:.0%} ({low:.0%} to {high:.0%})."
     )
+    if standing.word != "works" and (reason := _no_gain(history, rows, uniform)) is not None:
+        sentence += f" {reason}"
+    return Assessment(standing.word, sentence)
+
+
+def _no_gain(history: History, rows: np.ndarray, uniform: float) -> str | None:
+    """The log's sentence on a method that finds no more than uniform sampling, for these rows of groups."""
+    groups = history.groups
+    chosen = ~np.isin(groups.reason[rows], (Reason.EXPLORATION, Reason.UNIFORM))
+    if np.count_nonzero(~chosen) < UNIFORM_LEAST:
+        return None
+    sentence = no_gain(uniform, chosen, groups.state[rows] != LEARNABLE, groups.rate[rows])
+    return None if sentence is None else sentence[0].upper() + sentence[1:]
 
 
 def most_flat(history: History) -> Advice | None:

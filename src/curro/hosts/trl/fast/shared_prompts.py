@@ -20,11 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import trl.trainer.utils as trl_utils
 
+from curro.hosts.trl import seams
 from curro.rollout.engines.plain_generation import backbone_of, evaluating, without_adapters
 
-HAS_FUSED_HEAD = hasattr(trl_utils, "add_fused_lm_head")
+LOG_SOFTMAX, ENTROPY = map(seams.function, seams.FUNCTIONS[seams.ACCELERATIONS])
+HAS_FUSED_HEAD = seams.function("trainer.utils.add_fused_lm_head") is not None
 """Whether TRL patches models so that they give log-probabilities without logits, as it does from 1.15 on."""
 
 TOKENS_PER_WIDTH = 6
@@ -281,9 +282,9 @@ class SharedPrompts:
             output = model(**inputs, shift_labels=labels, fused_lm_head=True)
             return output.log_probs, output.entropy
         logits = model(**inputs, use_cache=False).logits / self._temperature
-        log_probs = trl_utils.selective_log_softmax(logits, labels.clamp(min=0))
+        log_probs = LOG_SOFTMAX(logits, labels.clamp(min=0))
         with torch.set_grad_enabled(self._entropy_has_graph and torch.is_grad_enabled()):
-            return log_probs, trl_utils.entropy_from_logits(logits)
+            return log_probs, ENTROPY(logits)
 
     def _probe(self, model: Any) -> str:
         """Why the model's packed log-probabilities are not those of plain rows; empty if they are."""
