@@ -60,7 +60,7 @@ def test_a_group_without_a_reward_is_no_visit(tmp_path):
     group = {"step": 1, "prompt": 0, "key": "a", "reason": 0, "admitted": False}
     run.append_groups([group | {"mean": float("nan"), "variance": 0.0}])
     assert len(read_history(run).groups.prompt) == 0
-    assert [ranking.prompts for ranking in rankings(read_history(run).groups, 3)] == [[], [], [], []]
+    assert [ranking.prompts for ranking in rankings(read_history(run).groups, 3)] == [[], [], []]
 
 
 def test_a_key_is_cut_and_cannot_move_the_cursor():
