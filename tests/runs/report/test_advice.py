@@ -190,3 +190,24 @@ def test_judgments_that_hold_no_number(tmp_path):
     assert "unreadable-judgments" in found(history_of(tmp_path / "run", MIXED, metrics=judged))
     some = judged | {"judge/failures": 100.0}
     assert "unreadable-judgments" not in found(history_of(tmp_path / "some", MIXED, metrics=some))
+
+
+def test_a_reward_of_one_value_is_the_cause_of_what_else_is_seen(tmp_path):
+    accepted = found(history_of(tmp_path / "run", [1.0] * 128, admitted=False))
+    assert set(accepted) == {"one-reward"}
+    assert "the reward accepts anything" in accepted["one-reward"].advice
+
+
+def test_cut_completions_are_no_cause_of_solved_prompts(tmp_path):
+    assert list(found(history_of(tmp_path / "run", [1.0, 1.0, 1.0, 0.5] * 32, cut=4))) == [
+        "cut-completions", "most-flat",
+    ]  # fmt: skip
+
+
+def test_a_collapse_is_seen_in_random_prompts_alone(tmp_path):
+    """The method may have gone on to harder prompts; random ones are of the same data all along."""
+    rates = [0.5] * 256 + [0.0] * 256
+    random = {"reason": int(Reason.EXPLORATION)}
+    assert list(found(history_of(tmp_path / "random", rates, **random))) == ["collapsed"]
+    assert list(found(history_of(tmp_path / "chosen", rates))) == ["most-flat"]
+    assert "collapsed" not in found(history_of(tmp_path / "few", rates[:256] + [0.5, 0.0] * 128, **random))
