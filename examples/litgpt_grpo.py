@@ -1,4 +1,4 @@
-"""curro's port in a loop around LitGPT's model, with no trainer: pip install litgpt curro[train].
+"""curro's port in a loop around LitGPT's model, with no trainer: pip install litgpt.
 
 LitGPT's own function converts the lab's model, which is small enough for one core. LitGPT's model takes no
 padding, so each group is a batch. The loop gives up a cache for generation.

@@ -1,7 +1,3 @@
-# /// script
-# requires-python = ">=3.11"
-# dependencies = ["curro[train]"]
-# ///
 """A whole TRL script with data of one's own; docs/trl.md explains it part by part.
 
 It reads two JSONL files, scores with two reward functions of its own, evaluates on held-out problems, gates
@@ -12,7 +8,6 @@ files as a user would have them: problems of the lab, and a small model that kno
     python examples/trl_own_data.py --resume --max-steps 90      # goes on after the last checkpoint
     python examples/trl_own_data.py --lora --output-dir runs/lora
     python examples/trl_own_data.py --curriculum metis:template=lab,max_tokens=12 --output-dir runs/metis
-    uv run examples/trl_own_data.py                              # the same, without an installation before
     curro watch runs/own-data                                    # meanwhile, in another terminal
 """
 

@@ -1,7 +1,7 @@
 """The form of Unsloth's notebooks: TRL's GRPOTrainer subclassed around curro's port, on one GPU.
 
 Unsloth rewrites TRL's trainer as it is imported, so this subclass of thirty lines touches only two of its
-methods: pip install unsloth curro. It gives up what CurriculumGRPOTrainer adds: gates and allocations,
+methods: pip install unsloth. It gives up what CurriculumGRPOTrainer adds: gates and allocations,
 several processes, checkpoints of the curriculum, run folders.
 
     python examples/unsloth_grpo.py --max-steps 2                    # the lab's model on the CPU, plain TRL

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = (
     "core", "methods", "data", "reward", "rollout", "runs", "curro", "lab", "hosts",
-    "training", "contrib", "cli", "__main__",
+    "training", "cli", "__main__", "contrib",
 )  # fmt: skip
 """Folders of curro, and modules beside them: each may import only what stands before it."""
 

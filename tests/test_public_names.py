@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +39,12 @@ def test_numpy_comes_with_the_first_name_and_torch_never():
     named = loaded("from curro import *")
     assert "numpy" in named
     assert not named & {"torch", "transformers", "pyarrow", "matplotlib"}
+
+
+def test_the_citation_has_the_version():
+    root = Path(__file__).parents[1]
+    cited = re.findall(r"^version: (.*)$", (root / "CITATION.cff").read_text(), re.MULTILINE)
+    assert cited == [tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]]
 
 
 PACKAGE = Path(curro.__file__).parent

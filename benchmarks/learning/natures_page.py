@@ -15,8 +15,8 @@ from benchmarks.learning.pictures import STYLE
 from curro.core.intervals import bootstrap_interval
 
 Row = Mapping[str, Any]
-Runs = dict[str, dict[int, Row]]
-"""The rows of a pool by method and seed."""
+Runs = dict[str, dict[tuple[int, str], Row]]
+"""The rows of a pool by method, and by seed and device: one seed begins otherwise on another device."""
 BASELINE = "uniform"
 RESAMPLES = 1_000
 STARVED = 0.5
@@ -27,7 +27,7 @@ def runs_of(rows: Sequence[Row], pool: str) -> Runs:
     runs: Runs = defaultdict(dict)
     for row in rows:
         if row["pool"] == pool:
-            runs[row["method"]][row["seed"]] = row
+            runs[row["method"]][row["seed"], row["device"]] = row
     return runs
 
 
@@ -43,7 +43,7 @@ def samples(row: Row) -> float:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A method and uniform sampling with the same seeds on a pool.
+    """A method and uniform sampling with the same seeds on the same device, on a pool.
 
     Attributes:
         rollouts_E: of the evaluations.
@@ -57,14 +57,14 @@ class Pairs:
     @classmethod
     def of(cls, runs: Runs, method: str) -> Pairs | None:
         """None where no seed has rows of both."""
-        seeds = sorted(set(runs.get(method, ())) & set(runs.get(BASELINE, ())))
-        if not seeds:
+        keys = sorted(set(runs.get(method, ())) & set(runs.get(BASELINE, ())))
+        if not keys:
             return None
         both = (
-            np.array([counts(runs[name][seed]) / samples(runs[name][seed]) for seed in seeds])
+            np.array([counts(runs[name][key]) / samples(runs[name][key]) for key in keys])
             for name in (method, BASELINE)
         )
-        return cls(np.array(runs[method][seeds[0]]["rollouts"], float), *both)
+        return cls(np.array(runs[method][keys[0]]["rollouts"], float), *both)
 
     @property
     def seeds(self) -> int:
@@ -156,7 +156,7 @@ def starved(runs: Runs, method: str) -> list[str]:
     }
     return [
         f"{kind} with seed {seed} ({first_quarter(row, kind):.0f} groups, uniform sampling {groups:.0f})"
-        for seed, row in runs[method].items()
+        for (seed, _), row in runs[method].items()
         for kind, groups in usual.items()
         if first_quarter(row, kind) < STARVED * groups
     ]
@@ -165,7 +165,7 @@ def starved(runs: Runs, method: str) -> list[str]:
 def method_table(runs: Runs) -> str:
     """What each method on a pool reaches, and what that costs."""
     lines = [
-        "| | seeds | held-out pass@1 by evaluation | end less uniform's | mean of evaluations less uniform's "
+        "| | runs | held-out pass@1 by evaluation | end less uniform's | mean of evaluations less uniform's "
         "| lowest run | share of rollouts | A | C_mid | signal | core seconds | tokens |",
         f"|---|{'--:|' * 11}",
     ]
@@ -226,10 +226,15 @@ def family_table(runs: Runs) -> str:
     return "\n".join(lines)
 
 
+def by_gain(pools: Mapping[str, Runs], method: str) -> list[tuple[str, Pairs]]:
+    """The pools with pairs of a method, the one on which it gains least in the mean of evaluations first."""
+    found = [(pool, pairs) for pool, runs in pools.items() if (pairs := Pairs.of(runs, method)) is not None]
+    return sorted(found, key=lambda item: mean_gain(item[1]))
+
+
 def short_table(pools: Mapping[str, Runs], natures: Mapping[str, str], method: str) -> str:
     """A line a pool for the README, the pool on which the method gains least first."""
-    found = [(pool, pairs) for pool, runs in pools.items() if (pairs := Pairs.of(runs, method)) is not None]
-    found.sort(key=lambda item: mean_gain(item[1]))
+    found = by_gain(pools, method)
     lines = [
         "| pool | share of uniform sampling's rollouts | gain at the end | mean of evaluations | seeds |",
         "|---|--:|--:|--:|--:|",
@@ -258,10 +263,10 @@ def page(chapters: Mapping[str, tuple[Sequence[Row], Mapping[str, str]]], shown:
         shown: the methods with a short table each in every chapter.
     """
     parts = [
-        "Differences are between runs with the same seed. Intervals are a bootstrap's over seeds and "
-        "held-out problems together, widened for few seeds; of one seed they say nothing about other "
-        "seeds. A is the ceiling and C_mid the rollouts to half the gain of a fitted sigmoid. *Lowest run* "
-        "is the mean of evaluations of the worst seed, less uniform sampling's mean."
+        "Differences are between runs with the same seed on the same device. Intervals are a bootstrap's "
+        "over seeds and held-out problems together, widened for few seeds; of one seed they say nothing "
+        "about other seeds. A is the ceiling and C_mid the rollouts to half the gain of a fitted sigmoid. "
+        "*Lowest run* is the mean of evaluations of the worst seed, less uniform sampling's mean."
     ]
     for title, (rows, natures) in chapters.items():
         pools = {pool: runs for pool in natures if BASELINE in (runs := runs_of(rows, pool))}
@@ -285,30 +290,36 @@ def page(chapters: Mapping[str, tuple[Sequence[Row], Mapping[str, str]]], shown:
     return "\n\n".join(parts)
 
 
-def draw(rows: Sequence[Row], natures: Mapping[str, str], colours: Mapping[str, str], picture: Path) -> None:
-    """Held-out pass@1 against rollouts, a panel for each pool: each seed thin, the mean thick."""
+def draw(
+    rows: Sequence[Row], natures: Mapping[str, str], shown: str, colours: Mapping[str, str], picture: Path
+) -> None:
+    """Held-out pass@1 against rollouts, a panel for each pool, the one with the least gain first.
+
+    Seeds are thin, their mean is thick. Other methods' runs are those with a pair of `shown`.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     pools = {pool: runs for pool in natures if BASELINE in (runs := runs_of(rows, pool))}
-    if not pools:
+    if not (order := [pool for pool, _ in by_gain(pools, shown)]):
         return
     with plt.rc_context(STYLE):
-        columns = min(4, len(pools))
+        columns = min(4, len(order))
         figure, panels = plt.subplots(
-            -(-len(pools) // columns),
+            -(-len(order) // columns),
             columns,
-            figsize=(3.7 * columns, 3.1 * -(-len(pools) // columns)),
+            figsize=(3.7 * columns, 3.1 * -(-len(order) // columns)),
             layout="constrained",
             squeeze=False,
         )
-        for axes in panels.flat[len(pools) :]:
+        for axes in panels.flat[len(order) :]:
             axes.set_axis_off()
-        for axes, (pool, runs) in zip(panels.flat, pools.items(), strict=False):
+        for axes, pool in zip(panels.flat, order, strict=False):
+            runs = pools[pool]
             for method, colour in colours.items():
-                if not (done := list(runs.get(method, {}).values())):
+                if not (done := [runs[method][key] for key in runs.get(method, ()) if key in runs[shown]]):
                     continue
                 rollouts, curves = done[0]["rollouts"], np.array([row["pass@1"] for row in done])
                 axes.plot(rollouts, curves.T, color=colour, lw=0.8, alpha=0.3)

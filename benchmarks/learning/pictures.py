@@ -2,9 +2,8 @@
 
     python -m benchmarks.learning.pictures
 
-* docs/img/result.svg: held-out pass@1 against rollouts, the mean of the five hard pools, for uniform
-  sampling, frontier and the oracle.
-* docs/img/result-pools.svg: the same in each hard pool.
+* docs/img/result-pools.svg: held-out pass@1 against rollouts in each hard pool, for uniform sampling,
+  frontier and the oracle.
 * docs/img/result-methods.svg: every method's pass@1 at the end, over the hard and over the easy pools.
 
 Lines are interquartile means over the seeds of a pool, then the mean over pools; bands are 95% intervals of a
@@ -86,16 +85,6 @@ def main() -> None:
     }
     hard = by_pool["hard"]
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
-        draw_curves(axes, hard, 100)
-        axes.set(
-            xlabel="rollouts, % of the budget",
-            ylabel="held-out pass@1",
-            title="Mean of five hard pools of prompts, five seeds each",
-        )
-        axes.legend(frameon=False, loc="upper left")
-        figure.savefig(PICTURES / "result.svg", metadata={"Date": None})
-
         figure, panels = plt.subplots(1, len(hard), figsize=(3 * len(hard), 2.9), layout="constrained")
         for panel, (task, methods) in zip(panels, hard.items(), strict=True):
             draw_curves(panel, {task: methods}, methods[BASELINE][0]["budget"])

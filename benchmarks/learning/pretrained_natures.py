@@ -149,8 +149,8 @@ def cases(
     rounds: Iterable[Sequence[str]],
     pools: Iterable[str],
 ) -> list[tuple[str, str, int]]:
-    """The pool, method and seed of each run that has no row, in the order of the plan."""
-    done = {(row["pool"], row["method"], row["seed"]) for row in rows}
+    """The pool, method and seed of each run that has no row of this device, in the order of the plan."""
+    done = {(row["pool"], row["method"], row["seed"]) for row in rows if row["device"] == device()}
     every = (
         (pool, method, seed) for seed, methods, pool in product(seeds, rounds, pools) for method in methods
     )
@@ -275,7 +275,7 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
         "seed": seed,
         "curriculum": method.curriculum,
         "version": version(),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        "device": device(),
         "precision": settings.precision or "bfloat16",
         "learning_rate": settings.learning_rate,
         "prompts_per_step": settings.prompts_per_step,
@@ -318,6 +318,11 @@ def summary(folder: RunFolder, prepared: Plan) -> dict[str, Any]:
         "cpu_seconds": round(lines[-1]["cpu_seconds"], 1),
         "seconds": round(lines[-1]["seconds"], 1),
     }
+
+
+def device() -> str:
+    """The name of the device that runs are on."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
 def version() -> str:
@@ -366,7 +371,7 @@ def main(
     title = "A pretrained model on pools of five natures"
     write_page(results.stem, title, command, text, results.parent)
     picture = PICTURES / "result-natures.svg" if ours else results.with_suffix(".svg")
-    natures_page.draw(rows, JUDGING, COLOURS, picture)
+    natures_page.draw(rows, JUDGING, SHOWN, COLOURS, picture)
 
 
 if __name__ == "__main__":

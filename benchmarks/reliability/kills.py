@@ -249,7 +249,7 @@ def owner(method: str) -> Callable[[Path], Callable[[], None]]:
         def program() -> None:
             folder.mkdir(exist_ok=True)
             own, latest = CurriculumOwner(), folder / "latest.json"
-            generated = dict.fromkeys(range(4), Completion("", 1, False))
+            generated = [Completion("", 1, False)] * 4
             own.build({"selection": method, "seed": 2}, Rows(), folder)
             done = json.loads(latest.read_text()) if latest.exists() else 0
             if done:
@@ -311,7 +311,8 @@ def service(method: str) -> Callable[[Path], Callable[[], None]]:
             in_child(lambda: ask(folder), folder / "client.log")
 
         def end_with_client() -> None:
-            while not (folder / "end.json").exists():
+            port = int((folder / "address").read_text().rpartition(":")[2])
+            while not ((folder / "end.json").exists() and answers(port)):  # else no handler is there yet
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -324,6 +325,12 @@ def service(method: str) -> Callable[[Path], Callable[[], None]]:
         return program
 
     return start
+
+
+def answers(port: int) -> bool:
+    """Whether somebody listens at a port of this machine."""
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
 
 
 def served(folder: Path) -> str:

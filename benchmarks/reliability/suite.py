@@ -51,6 +51,10 @@ APART = PYTEST["norecursedirs"]
 TARGETS = {
     "sandbox": (".venv", ["tests/reward/sandbox", "tests/training/evaluation/sandbox"]),
     "browser": (".venv", ["tests/browser"]),
+    "contrib": (
+        ".venv",
+        [f"tests/contrib/{name}" for name in ("prime_rl", "serve", "slime", "test_other_methods.py")],
+    ),
     "docs-blocks": (".venv", ["README.md", "CONTRIBUTING.md", "docs", "tests/docs"]),
     **{
         name: (f".venv-{name}", ["-c", f"tests/{folder}/pytest.ini", f"tests/{folder}"])

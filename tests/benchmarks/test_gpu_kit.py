@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.gpu import pack, run
-from benchmarks.learning.pretrained_natures import cases
+from benchmarks.learning.pretrained_natures import cases, device
 
 
 def test_weights_in_parts_come_together_again(tmp_path):
@@ -42,7 +42,9 @@ def test_runs_side_by_side_are_counted_and_stopped_when_time_is_up():
 
 
 def test_cases_without_a_row_come_seed_by_seed_and_round_by_round():
-    rows = [{"pool": "a", "method": "x", "seed": 1}]
+    rows = [
+        {"pool": "a", "method": "x", "seed": seed, "device": name} for seed, name in ((1, device()), (2, "-"))
+    ]
     assert cases(rows, (1, 2), (("x", "y"), ("z",)), ("a", "b")) == [
         *[("a", "y", 1), ("b", "x", 1), ("b", "y", 1), ("a", "z", 1), ("b", "z", 1)],
         *[("a", "x", 2), ("a", "y", 2), ("b", "x", 2), ("b", "y", 2), ("a", "z", 2), ("b", "z", 2)],

@@ -16,6 +16,7 @@ def row(method: str, seed: int, rights: list[int], groups=None) -> dict:
         "pool": "one",
         "method": method,
         "seed": seed,
+        "device": "CPU",
         "rollouts": ROLLOUTS,
         "pass@1": [right / 20 for right in rights],
         "items": items,
@@ -46,6 +47,14 @@ def test_gains_and_the_share_of_rollouts(rows):
     assert page.end(pairs) == pytest.approx(0.15)
     assert page.mean_gain(pairs) == pytest.approx((0.1 + 0.2 + 0.2 + 0.15) / 4)
     assert page.share(pairs) == pytest.approx(0.5)  # .5 after 1,024 rollouts instead of 2,048
+
+
+def test_a_seed_is_compared_on_the_same_device_alone(rows):
+    """Another device begins otherwise with the same seed, so that its run is no pair."""
+    elsewhere = {**rows[0], "device": "a card"}
+    alone = page.runs_of([elsewhere, *rows[1:]], "one")
+    assert page.Pairs.of(alone, "ours").seeds == 1
+    assert page.Pairs.of(page.runs_of([elsewhere, *rows], "one"), "ours").seeds == 2
 
 
 def test_the_interval_counts_problems_as_well_as_seeds(rows):
@@ -82,7 +91,8 @@ def test_the_page_begins_with_the_pool_that_gains_least(rows):
 
 
 def test_the_picture_has_a_panel_for_each_pool(rows, tmp_path):
-    page.draw(rows, {"one": "easy"}, {"uniform": "#000000", "ours": "#ff0000"}, tmp_path / "picture.svg")
+    colours = {"uniform": "#000000", "ours": "#ff0000"}
+    page.draw(rows, {"one": "easy"}, "ours", colours, tmp_path / "picture.svg")
     drawn = (tmp_path / "picture.svg").read_text()
     assert 'id="axes_1"' in drawn
     assert 'id="axes_2"' not in drawn

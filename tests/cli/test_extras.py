@@ -69,7 +69,7 @@ def test_what_needs_more_names_the_extra(run, arguments):
     done = without_extras(*arguments, folder=run.path.parent)
     assert done.returncode == 2
     assert done.stderr.startswith("curro: ")
-    assert "pip install 'curro[train]'" in done.stderr
+    assert "install curro's extra train: pip install -e '.[train]' in its checkout" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from curro import Curriculum
+from curro import ConfigError, Curriculum
+from curro.core.intervals import agresti_coull, ratio_interval
 from curro.core.meters import GroupMeter
 from curro.core.prompts import PromptTable
+from curro.core.standing import Standing
 from curro.data import PromptSet
 
 
@@ -23,6 +25,36 @@ def test_by_hand():
     # effective groups: 80^2 / (40 + 160) = 32; (16 + 2) / 36 +- 2 sqrt(1/4 / 36)
     low, high = metrics["signal/uniform_share_low"], metrics["signal/uniform_share_high"]
     assert (low, high) == pytest.approx((1 / 2 - 1 / 6, 1 / 2 + 1 / 6))
+
+
+def test_the_signal_is_that_of_the_groups_that_uniform_sampling_is_estimated_from():
+    """A policy that has learnt half of what it is asked: early and late groups count alike on both sides."""
+    meter = GroupMeter(PromptTable(5000))
+    meter.draw(np.arange(0, 1024, 4), np.full(256, 4.0), np.zeros(256))
+    meter.observe(np.arange(512), np.arange(512), np.full(512, 0.25), np.zeros(512))
+    meter.observe(np.arange(512, 1024), np.arange(512), np.full(512, 0.125), np.zeros(512))
+    metrics = meter.metrics()
+    assert metrics["signal/mean_square_advantage"] == metrics["signal/uniform"] == 3 / 16
+    assert metrics["signal/ratio"] == 1
+
+
+def test_the_ratio_of_two_shares_by_hand():
+    # 0.24 / (0.125 + sqrt(0.125^2 - 0.24 * 0.06)) and (0.125 + sqrt(0.125^2 - 0.24 * 0.06)) / 0.06
+    assert ratio_interval(0.5, (0.4, 0.6), 0.25, (0.2, 0.3)) == pytest.approx((1.5, 8 / 3))
+    assert ratio_interval(0.5, (0.4, 0.6), 0.0, (0.0, 0.5)) == pytest.approx((0.24**0.5 / 0.5, np.inf))
+    assert ratio_interval(0.0, (0.0, 0.1), 0.25, (0.2, 0.3)) == pytest.approx((0.0, 0.1 / 0.06**0.5))
+    assert ratio_interval(0.0, (0.0, 0.0), 0.0, (0.0, 0.0)) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize(("of_method", "of_uniform"), [(0.2, 0.2), (0.5, 0.2), (0.1, 0.02), (0.9, 0.9)])
+def test_the_interval_holds_the_ratio(of_method, of_uniform):
+    """In 95% of 400 runs or more, of 256 groups of which 64 are uniform sampling's."""
+    rng, held = np.random.default_rng(0), 0
+    for random, own in zip(rng.binomial(64, of_uniform, 400), rng.binomial(192, of_method, 400), strict=True):
+        standing = Standing(256, (random + own) / 256, random / 64, agresti_coull(random / 64, 64))
+        low, high = standing.interval
+        held += low <= (of_uniform + 3 * of_method) / 4 / of_uniform <= high
+    assert held >= 380
 
 
 def test_too_few_groups_say_nothing():
@@ -157,25 +189,57 @@ AHEAD = {
 }
 
 
-def logged(caplog, method, size, pool):
-    """What a run of 384 groups says of its standing."""
-    rates, rng = pool(np.random.default_rng(0), size), np.random.default_rng(0)
+def logged(caplog, method, size, *pools, steps=24, expected=None):
+    """What a run of 16 groups a step says of its standing, and at which step.
+
+    Args:
+        pools: of so many steps each, one after the other.
+        expected: what the curriculum is told of the number of steps.
+    """
+    rng, said = np.random.default_rng(0), []
     texts = [f"{'sum' if i % 4 == 0 else 'word'} {rng.integers(10**6)}" for i in range(size)]
     rows = [{"key": str(i), "prompt": text, "answer": None} for i, text in enumerate(texts)]
     curriculum = Curriculum(method, PromptSet(rows), seed=0)
-    for step in range(24):
+    if expected is not None:
+        curriculum.expect(expected)
+    for step in range(steps * len(pools)):
+        rates = pools[step // steps](np.random.default_rng(0), size)
         draw = curriculum.select(16, step=step)
         curriculum.observe(draw.tickets, (rng.random((16, 8)) < rates[draw.prompts, None]) + 0.0)
-    return [record.getMessage() for record in caplog.records if "no more than uniform" in record.getMessage()]
+        said += [(step, record.getMessage()) for record in caplog.records]
+        caplog.clear()
+    return said
 
 
 @pytest.mark.parametrize("run", LEVEL)
 def test_a_run_that_finds_no_more_says_so_once_with_the_cause(caplog, run):
     *setting, cause = LEVEL[run]
-    (message,) = logged(caplog, *setting)
+    ((_, message),) = logged(caplog, *setting)
+    assert "no more than uniform" in message
     assert cause in message
 
 
 @pytest.mark.parametrize("run", AHEAD)
 def test_a_run_that_finds_more_says_nothing(caplog, run):
     assert logged(caplog, *AHEAD[run]) == []
+
+
+@pytest.mark.parametrize(("expected", "steps_before"), [(None, 8), (60, 6), (200, 20)])
+def test_it_says_so_after_a_tenth_of_its_steps_or_after_128_groups(caplog, expected, steps_before):
+    ((step, _),) = logged(caplog, *LEVEL["hopeless"][:3], expected=expected)
+    assert step + 1 == steps_before
+
+
+def test_a_warning_that_later_groups_contradict_is_taken_back_once(caplog):
+    """Nothing can be found at first; then the policy learns what the texts tell apart."""
+    method, size, pool = AHEAD["texts tell"]
+    warned, withdrawn = logged(caplog, method, size, alike(0.0), pool, pool, steps=64)
+    assert (warned[0] + 1, "no more than uniform" in warned[1]) == (8, True)
+    assert withdrawn[0] >= 64
+    assert "contrary to what was said before, the method helps now. In the last 1,024 groups" in withdrawn[1]
+
+
+@pytest.mark.parametrize("steps", [0, 2.5, None])
+def test_an_expected_number_of_steps_is_a_whole_number(steps):
+    with pytest.raises(ConfigError, match="steps is a whole number from 1"):
+        Curriculum("uniform", 6).expect(steps)

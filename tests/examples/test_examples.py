@@ -1,11 +1,8 @@
 """The examples run; what docs/trl.md shows as a diff is what examples/trl_script.py has."""
 
-import ast
-import importlib.metadata
 import re
 import runpy
 import sys
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,27 +59,6 @@ def test_the_page_on_trl_shows_what_its_script_has():
     assert len(code) == 3
     for block in code:
         assert block in script
-
-
-def test_what_the_script_asks_for_when_it_is_started_alone_brings_what_it_imports():
-    script = (EXAMPLES / "trl_own_data.py").read_text()
-    (head,) = re.findall(r"^# /// script\n((?:#.*\n)+?)# ///$", script, re.MULTILINE)
-    asked = tomllib.loads(re.sub(r"^# ?", "", head, flags=re.MULTILINE))
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    assert asked == {"requires-python": project["requires-python"], "dependencies": ["curro[train]"]}
-    brought = {re.split(r"[^\w-]", need)[0] for need in project["optional-dependencies"]["train"]}
-    providers = importlib.metadata.packages_distributions()
-    for node in ast.walk(ast.parse(script)):
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        ):
-            module = name.partition(".")[0]
-            if module not in {"curro", *sys.stdlib_module_names}:
-                assert brought.intersection(providers[module]), module
 
 
 @pytest.mark.parametrize("options", [("--lora",), ("--curriculum", "metis:template=lab,max_tokens=12")])

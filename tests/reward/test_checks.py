@@ -167,7 +167,7 @@ def test_what_the_user_got_wrong_is_an_error(checks):
     with pytest.raises(RewardError, match=r"^not this one$"):
         checks.scores(["a", "refuse", "a"])
     with pytest.raises(
-        RewardError, match=r"^no_such_check cannot run: No module named 'no_such_check'; pip install"
+        RewardError, match=r"^no_such_check cannot run: No module named 'no_such_check': install"
     ):
         Checks("no_such_check").scores(["a"])
 

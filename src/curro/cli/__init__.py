@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 import curro
 from curro.core.errors import CurroError
-from curro.core.text import printable
+from curro.core.text import install_extra, printable
 
 COMMANDS = {
     "demo": ("curro.cli.demo:demo", "Train a small model with and without a curriculum, and compare."),
@@ -39,7 +39,7 @@ COMMANDS = {
     "evaluate": ("curro.cli.evaluate:evaluate", "Measure models on benchmark suites or on a data set."),
     "curate": ("curro.cli.curate:curate", "Write a data file of the prompts whose pass rate lies in a band."),
 }
-"""Of each command: its function, and the first line of its help."""
+"""The function of each command, and the first line of its help."""
 
 
 class GroupedCommand(TyperCommand):
@@ -107,7 +107,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "curro":
             raise
-        _end(f"{error.name} is not installed: pip install 'curro[train]'")
+        _end(f"{error.name} is not installed: {install_extra('train')}")
     except Exception as error:
         if not hasattr(error, "format_message"):  # only errors of the command line itself have it
             raise

@@ -25,8 +25,8 @@ from curro.reward.reward import Score
 SPLITS = ("train", "test")
 
 MISSING = (
-    "verifiers:NAME needs the package verifiers. It wants an older `openai` than curro[server], so install "
-    "it in an environment of its own: pip install 'curro[train]' verifiers"
+    "verifiers:NAME needs the package verifiers. It wants an older `openai` than curro's extra server, so "
+    "install it in an environment of its own: pip install -e '.[train]' verifiers in curro's checkout"
 )
 
 

@@ -41,6 +41,34 @@ def agresti_coull(share: float, trials: float) -> Interval:
     return max(centre - margin, 0.0), min(centre + margin, 1.0)
 
 
+def ratio_interval(first: float, first_ends: Interval, second: float, second_ends: Interval) -> Interval:
+    """The interval of the ratio of two shares that have intervals; the upper end may be infinite.
+
+    With a and b the shares, la, ua, lb and ub the ends of their intervals, and
+
+        low  = la (2a - la) / (a b + sqrt((a b)^2 - la (2a - la) ub (2b - ub)))
+        high = (a b + sqrt((a b)^2 - ua (2a - ua) lb (2b - lb))) / (lb (2b - lb))
+
+    Source: "MOVER-R", Donner and Zou, "Closed-form confidence intervals for functions of the normal mean and
+    standard deviation" (Statistical Methods in Medical Research 2012), its lower end multiplied by its
+    conjugate. It takes estimates that are independent; where they have groups in common it is too wide.
+
+    Args:
+        first, second: a and b, from 0.
+        first_ends, second_ends: of their intervals, which contain them.
+    """
+    product, (low, high), (second_low, second_high) = first * second, first_ends, second_ends
+
+    def root(end: float, other: float) -> float:
+        return math.sqrt(max(product**2 - end * (2 * first - end) * other * (2 * second - other), 0.0))
+
+    largest, least = product + root(low, second_high), second_low * (2 * second - second_low)
+    return (
+        low * (2 * first - low) / largest if largest > 0 else 0.0,
+        (product + root(high, second_low)) / least if least > 0 else math.inf,
+    )
+
+
 def bootstrap_quantiles(seeds: int, degrees: int) -> Interval:
     """Which quantiles of a bootstrap's resamples are the ends of a 95% interval.
 

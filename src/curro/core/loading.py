@@ -8,7 +8,7 @@ import sys
 from typing import Any, Protocol, cast
 
 from curro.core.errors import ConfigError
-from curro.core.text import did_you_mean
+from curro.core.text import did_you_mean, install_extra
 
 
 def load_object(spec: str, role: str) -> Any:
@@ -62,7 +62,7 @@ def _import(name: str, label: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigError(f"{label}: there is no module {error.name!r} in {here} nor installed") from None
-        hint = ": pip install 'curro[train]'" if name.startswith("curro.") else ""
+        hint = f": {install_extra('train')}" if name.startswith("curro.") else ""
         raise ConfigError(f"{label}: importing {name!r} failed: {error}{hint}") from error
     except Exception as error:  # whatever the user's module does wrong as it is imported
         raise ConfigError(f"{label}: importing {name!r} failed: {type(error).__name__}: {error}") from error
@@ -113,6 +113,9 @@ class Provider(Protocol):
     def model(self, name: str) -> tuple[Any, Any]:
         """A model and its tokenizer."""
 
+    def code(self, name: str) -> list[str]:
+        """The user's own code that a name runs, as `module:name`; found without running anything of it."""
+
 
 def provider(source: str) -> tuple[Provider, str] | None:
     """The provider that `PREFIX:NAME` names, and the name; None if the prefix is not a provider's."""
@@ -123,6 +126,6 @@ def provider(source: str) -> tuple[Provider, str] | None:
 
 
 def provided_code(source: str) -> list[str]:
-    """The user's own code that `verifiers:NAME` stands for, as `module:name`; nothing of it is run."""
-    prefix, _, name = source.partition(":")
-    return cast(Any, provider(source))[0].code(name) if prefix == "verifiers" else []
+    """The user's own code that `PREFIX:NAME` stands for, as `module:name`; nothing of it is run."""
+    named = provider(source)
+    return named[0].code(named[1]) if named else []

@@ -14,6 +14,7 @@ from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.groups import Groups
 from curro.core.intervals import agresti_coull
 from curro.core.prompts import OTHER, PromptTable
+from curro.core.standing import UNIFORM_LEAST, WINDOW, Standing, no_gain
 from curro.core.text import printable
 
 _LOG = logging.getLogger(__name__)
@@ -161,24 +162,16 @@ class RangeMeter:
         )
 
 
-WINDOW, SOURCE_WINDOW, SIGNAL_WINDOW = 1024, 512, 256
-"""Groups that `GroupMeter` looks at, the latest: for uniform sampling, for sources and for the signal."""
+SOURCE_WINDOW = 512
+"""Groups that `GroupMeter` looks at for sources, the latest."""
 
 MAX_SOURCES = 32
 """With more sources there are no metrics by source."""
 
-UNIFORM_LEAST = 16
-"""The effective number of groups from which on there is an estimate."""
-
 FIRST = 128
-"""The number of groups at which a run is judged first; again at each double."""
-LEAST_GAIN, LEAST_DIFFERENCE = 1.1, 0.02
-"""The factor over uniform sampling's share of groups with a signal, and the difference, up to which the
-method finds no more."""
-MOST = 0.6
-"""Uniform sampling's share of groups with a signal above which little can be saved."""
-FLAT = 0.9
-"""The share of random prompts that are solved, or fail, in all rollouts, above which nothing can be found."""
+"""The number of groups at which a run of unknown length is judged first; again at each double."""
+TENTH = 10
+"""The part of a run of known length after which it is judged first; again at each double."""
 
 
 class GroupMeter:
@@ -204,19 +197,24 @@ class GroupMeter:
 
     The effective number of groups is e = sum(w)^2 / sum(w^2). With e below 16 there is no estimate, and none
     where the mean weight is below 1 - 2 / sqrt(e), two of its standard deviations below what it has to be:
-    then prompts that are drawn too rarely for the window are missing. The interval of the share is that of
-    Agresti and Coull (1998) at 95%, of as many groups as have the variance of the estimate without
+    then prompts that are drawn too rarely for the window are missing. The interval of the share is
+    Agresti's and Coull's (1998) at 95%, for as many groups as have the variance of the estimate without
     predictions: m (1 - m) (e - 2) / sum(w (y - m - c d)^2) sum(w).
+
+    Attributes:
+        steps: how many training steps the run has; None where nobody has said.
     """
 
     def __init__(self, table: PromptTable) -> None:
         self.table = table
+        self.steps: int | None = None
         self._open: dict[int, tuple[float, float]] = {}
         self._source_names: dict[int, str] = {}
-        # of each group: weight, offset of its prediction, variance, success rate, prompt
+        # rows of each group: weight, offset of its prediction, variance, success rate, prompt
         self._latest = np.empty((5, 0))
         # not saved: a resumed run is judged anew
-        self._seen, self._next, self._has_warned = 0, FIRST, False
+        self._seen, self._next = 0, 0
+        self._has_warned = self._has_withdrawn = False
 
     def draw(self, tickets_P: np.ndarray, weights_P: np.ndarray, offsets_P: np.ndarray) -> None:
         """Note the weights with which groups will count, NaN for none, and the offsets of predictions."""
@@ -224,22 +222,51 @@ class GroupMeter:
         self._open.update((ticket, (weight, offset)) for ticket, weight, offset in rows if weight > 0)
 
     def observe(
-        self, tickets_P: np.ndarray, prompts_P: np.ndarray, variance_P: np.ndarray, mean_P: np.ndarray
+        self,
+        tickets_P: np.ndarray,
+        prompts_P: np.ndarray,
+        variance_P: np.ndarray,
+        mean_P: np.ndarray,
+        step: int = 0,
     ) -> None:
         """Take in finished groups: their prompts, and the variances and means of the signal's rewards.
 
-        At 128, 256, 512, ... groups it logs, once, that the method finds no more than uniform sampling.
+        After a tenth of the run's steps, or after 128 groups where these are not known, and at each double of
+        the groups so far, it logs, once, that the method finds no more than uniform sampling; and once, where
+        later groups show the contrary.
+
+        Args:
+            step: how many training steps had finished at the latest draw.
         """
         noted_P2 = [self._open.pop(ticket, (np.nan, 0.0)) for ticket in tickets_P.tolist()]
         rate_P = self.table.success_rate(mean_P)
         rows_P5 = np.column_stack([np.reshape(noted_P2, (-1, 2)), variance_P, rate_P, prompts_P])
         self._latest = np.concatenate([self._latest, rows_P5.T], axis=1)[:, -WINDOW:]
         self._seen += len(tickets_P)
-        if self._seen >= self._next and not self._has_warned:
-            self._next = FIRST * 2 ** (self._seen // FIRST).bit_length()
-            if (sentence := no_gain(self)) is not None:
+        if self._next:
+            is_due = self._seen >= self._next
+        else:
+            is_due = self._seen >= FIRST if self.steps is None else TENTH * (step + 1) >= self.steps
+        if is_due and not self._has_withdrawn:
+            self._next = 2 * self._seen
+            self._judge()
+
+    def _judge(self) -> None:
+        """Warn of a method that finds no more than uniform sampling, or take the warning back."""
+        metrics = self.metrics()
+        uniform, low, high = (metrics[f"signal/uniform_share{end}"] for end in ("", "_low", "_high"))
+        flat_K = self.flat()
+        if not self._has_warned:
+            sentence = no_gain(uniform, self.chosen(), flat_K, self.rates())
+            if sentence is not None:
                 self._has_warned = True
                 _LOG.warning(sentence)
+        elif not np.isnan(uniform):
+            standing = Standing(len(flat_K), float(np.mean(~flat_K)), uniform, (low, high))
+            if standing.word == "works":
+                self._has_withdrawn = True
+                sentence = standing.sentence("the method")
+                _LOG.warning(f"contrary to what was said before, the method helps now. {sentence}")
 
     def drop(self, tickets_P: np.ndarray) -> None:
         """Forget groups that were dropped."""
@@ -260,8 +287,8 @@ class GroupMeter:
 
     def metrics(self) -> dict[str, float]:
         """The signal and the estimates, NaN where too little is known, and what `_source_metrics` gives."""
-        recent_K = self._latest[2, -SIGNAL_WINDOW:]
-        recent = float(recent_K.mean()) if len(recent_K) else np.nan
+        # the same groups as uniform sampling's: the policy learns, and others would be of another policy
+        signal = float(self._latest[2].mean()) if self._latest.size else np.nan
         weight_K, offset_K, variance_K, *_ = self._latest[:, ~self.chosen()]
         total, squares = weight_K.sum(), np.square(weight_K).sum()
         count = total**2 / squares if squares else 0.0
@@ -276,9 +303,9 @@ class GroupMeter:
                 count = max(count, share * (1 - share) * (count - 2) / spread)
             low, high = agresti_coull(share, count)
         return {
-            "signal/mean_square_advantage": recent,
+            "signal/mean_square_advantage": signal,
             "signal/uniform": variance,
-            "signal/ratio": recent / variance if variance > 0 else np.nan,
+            "signal/ratio": signal / variance if variance > 0 else np.nan,
             "signal/uniform_share": share,
             "signal/uniform_share_low": low,
             "signal/uniform_share_high": high,
@@ -330,42 +357,3 @@ def _with_predictions(weight_K: np.ndarray, offset_K: np.ndarray, y_K: np.ndarra
     rest_K = y_K - np.maximum((product_K.sum() - product_K) / others_K, 0) * offset_K
     mean = float(weight_K @ rest_K)
     return mean, float(weight_K @ (rest_K - mean) ** 2)
-
-
-def no_gain(meter: GroupMeter) -> str | None:
-    """What to tell a user whose method finds no more than uniform sampling; None where it finds more.
-
-    None too where too few groups of either are known. The method counts as finding more where its share of
-    groups with a signal is above 1.1 times uniform sampling's, and above it by 0.02.
-    """
-    chosen_K, flat_K, rate_K = meter.chosen(), meter.flat(), meter.rates()
-    uniform = meter.metrics()["signal/uniform_share"]
-    count = int(np.count_nonzero(chosen_K))
-    if np.isnan(uniform) or count < FIRST // 4:
-        return None
-    share = float(np.mean(~flat_K[chosen_K]))
-    if share > max(LEAST_GAIN * uniform, uniform + LEAST_DIFFERENCE):
-        return None
-    random_K = ~chosen_K
-    solved = float(np.mean(flat_K[random_K] & (rate_K[random_K] > 0.5)))
-    failed = float(np.mean(flat_K[random_K] & (rate_K[random_K] <= 0.5)))
-    if uniform > MOST:
-        cause = "Most groups have a signal anyway, so there is little to save: uniform sampling does as well."
-    elif failed > FLAT:
-        cause = (
-            f"{failed:.0%} of random prompts fail in all rollouts. Read some rollouts, as the reward may not "
-            "recognise right answers; add easier prompts, or start from a model that solves some."
-        )
-    elif solved > FLAT:
-        cause = f"{solved:.0%} of random prompts are solved in all rollouts: add harder ones."
-    elif solved + failed > FLAT:
-        cause = f"{solved:.0%} of random prompts are always solved and {failed:.0%} never: add others."
-    else:
-        cause = (
-            "What the method reads does not tell which prompts have a signal: try "
-            "frontier:features=text+entropy, known pass rates (--known), or uniform sampling."
-        )
-    return (
-        f"so far the method finds no more than uniform sampling: {share:.0%} of the groups that it "
-        f"chose have a signal, and of random ones an estimated {uniform:.0%}. {cause}"
-    )

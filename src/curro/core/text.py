@@ -13,6 +13,11 @@ def did_you_mean(wrong: str, right: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def install_extra(name: str) -> str:
+    """How to install what one of curro's extras needs; no package of curro's name is published."""
+    return f"install curro's extra {name}: pip install -e '.[{name}]' in its checkout"
+
+
 def printable(text: str) -> str:
     """Text on one line: what would move a cursor or turn a line around is spelt out."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curro.core.loading import provider
+from curro.core.text import install_extra
 from curro.data import raw as provided
 from curro.data.columns import normalise
 from curro.data.files import is_data_file, read, read_dataset
@@ -32,7 +33,7 @@ def from_hub(name: str, config: str | None, split: str) -> datasets.Dataset:
     try:
         import datasets
     except ImportError:
-        raise DataError(f"{name!r} is on the hub: pip install 'curro[train]' to load from there") from None
+        raise DataError(f"{name!r} is on the hub; to load from there, {install_extra('train')}") from None
     try:
         if config is not None and config.endswith(".jsonl"):
             return datasets.load_dataset("json", data_files=f"hf://datasets/{name}/{config}", split=split)

@@ -39,3 +39,6 @@ class Lab:
 
     def model(self, name: str) -> tuple[Any, Any]:
         return lab.load(name)
+
+    def code(self, name: str) -> list[str]:
+        return []

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from curro.core.errors import RewardError
+from curro.core.text import install_extra
 from curro.reward.workers import child
 from curro.reward.workers.forks import in_forked_processes
 from curro.reward.workers.pool import CallFailed, NotBegun, StartFailed, WorkerLimits, WorkerLost, WorkerPool
@@ -121,7 +122,8 @@ class Checks:
                 raise RewardError(error.message) from None
             score = 0.0
         except StartFailed as error:
-            hint = "; pip install 'curro[train]'" if error.cause and error.cause.is_a(ImportError) else ""
+            missing = error.cause is not None and error.cause.is_a(ImportError)
+            hint = f": {install_extra('train')}" if missing else ""
             reason = error.cause.message if error.cause else f"its process {error}"
             raise RewardError(f"{self._module} cannot run: {reason}{hint}") from None
         score = float(score) if isinstance(score, float | int) and math.isfinite(score) else 0.0

@@ -59,7 +59,7 @@ def main(folder: str) -> None:
     again.train(resume_from_checkpoint=True)
     assert again.state.global_step == 3
     assert again.curriculum.metrics()["in_flight"] == 0
-    with pytest.raises(ConfigError, match="UnslothGRPOTrainer has changed GRPOTrainer's _compute_loss"):
+    with pytest.raises(ConfigError, match=r"UnslothGRPOTrainer has changed GRPOTrainer\._compute_loss"):
         trainer(folder, curriculum="metis")
 
 

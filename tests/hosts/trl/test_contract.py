@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 import trl
 from tests.hosts.trl.launch import REPOSITORY, succeed
 from tests.hosts.trl.setup import trainer
-from trl import GRPOTrainer
+from transformers import TrainingArguments
+from trl import GRPOConfig, GRPOTrainer
 
 import curro
 from curro.hosts.trl import seams
@@ -27,6 +30,41 @@ def test_every_method_that_is_wrapped_is_in_the_table():
     wrapped = {name for name in own if name in dir(GRPOTrainer) and callable(getattr(GRPOTrainer, name))}
     listed = {name for methods in seams.WRAPPED.values() for name in methods}
     assert {name for name in wrapped if not name.startswith("__")} == listed
+
+
+def _source() -> tuple[set[str], set[str], set[str]]:
+    """What the host reads of a trainer and of a configuration, and all words of its source but the tables."""
+    trainers = {"self", "host", "trainer", "self.host", "self._host", "self._trainer"}
+    configs = {"args", "options", "self.args", "host.args", "trainer.args"}
+    read: dict[str, set[str]] = {"trainer": set(), "config": set(), "words": set()}
+    for path in Path(seams.__file__).parent.rglob("*.py"):
+        body = ast.parse(path.read_text()).body
+        if path.name == "seams.py":
+            body = [node for node in body if isinstance(node, ast.FunctionDef)]
+        is_trainer = path.name in ("trainer.py", "accelerated.py")
+        for node in (node for part in body for node in ast.walk(part)):
+            match node:
+                case ast.Attribute(owner, name) | ast.Call(
+                    ast.Name("getattr" | "hasattr"), [owner, ast.Constant(name), *_]
+                ):
+                    text = re.sub(r"^cast\(.*?, (.*)\)$", r"\1", ast.unparse(owner))
+                    kind = "trainer" if text in trainers - ({"self"} if not is_trainer else set()) else ""
+                    read.setdefault("config" if text in configs else kind, set()).add(name)
+                    read["words"].add(name)
+                case ast.Constant(str(name)) | ast.keyword(name):
+                    read["words"].add(name)
+    return read["trainer"], read["config"], read["words"]
+
+
+def test_everything_that_is_used_is_listed_and_nothing_else_is():
+    listed = {name for table in (seams.WRAPPED, seams.READ) for names in table.values() for name in names}
+    functions = {name for names in seams.FUNCTIONS.values() for name in names}
+    trainer_reads, config_reads, words = _source()
+    theirs = {name for name in {*dir(GRPOTrainer), *seams._names(GRPOTrainer)} if not name.startswith("__")}
+    assert (trainer_reads & theirs) - {*seams.UNEVEN} <= listed
+    own_fields = {*GRPOConfig.__dataclass_fields__} - {*TrainingArguments.__dataclass_fields__}
+    assert config_reads & own_fields == {*seams.CONFIG}
+    assert {*listed, *seams.CONFIG, *seams.UNEVEN} - functions <= words
 
 
 class _Renamed:
@@ -52,6 +90,38 @@ def test_any_other_change_switches_something_off(serves, name):
     lost = seams.check_contract(_Renamed(name))
     assert list(lost) == [serves]
     assert name in lost[serves]
+
+
+@pytest.mark.parametrize(
+    ("serves", "name"), [(serves, name) for serves, names in seams.FUNCTIONS.items() for name in names]
+)
+def test_a_function_that_has_moved_switches_something_off(serves, name, monkeypatch):
+    monkeypatch.delattr(f"trl.{name}")
+    lost = seams.check_contract(GRPOTrainer)
+    assert lost == {serves: f"TRL {trl.__version__} has changed {name}"}
+
+
+def test_a_module_that_has_moved_is_a_function_that_has_moved(tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "trl.chat_template_utils", None)
+    trainer(tmp_path)
+    assert "chat_template_utils.supports_tool_calling: without the early check" in caplog.text
+
+
+def test_a_method_that_returns_one_value_more():
+    class More(GRPOTrainer):
+        def _generate(self, prompts: Any) -> Any:
+            return 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+    lost = seams.check_contract(More)
+    assert list(lost) == [seams.ROUNDS]
+    assert lost[seams.ROUNDS].endswith("has changed GRPOTrainer._generate")
+
+
+def test_an_option_of_the_configuration_has_gone(monkeypatch):
+    fields = {name: field for name, field in GRPOConfig.__dataclass_fields__.items() if name != "beta"}
+    monkeypatch.setattr(GRPOConfig, "__dataclass_fields__", fields)
+    with pytest.raises(curro.ConfigError, match=r"has changed GRPOConfig\.beta, and"):
+        seams.check_contract(GRPOTrainer)
 
 
 def test_an_attribute_that_no_method_uses_has_gone():

@@ -115,7 +115,11 @@ SOURCES = {
     ],
     TRAINER._compute_metrics: ['not tag.get("is_padding", False) for tag in batch.tags'],
     TRAINER._save_checkpoint: ['f"global_step_{self.global_steps}"'],
-    TRAINER._init_dataloader: ["requires_exact_refill = ", "self.config.data.gen_batch_size = 1"],
+    TRAINER._init_dataloader: [
+        "requires_exact_refill = ",
+        "self.config.data.gen_batch_size = 1",
+        "self.total_training_steps = total_training_steps",
+    ],
     TRAINER._next_train_batch: ["self._fetch_one_gen_batch() for _ in range(num_prompts // gen_batch_size)"],
     TRAINER._fetch_one_gen_batch: ["return tu.get_tensordict(batch_dict)"],
     TRAINER._load_checkpoint: ["self._restored_tq_prompt_count = "],

@@ -65,7 +65,7 @@ def test_what_texts_expect_to_be_informative_is_chosen(told):
 
 def test_prior_and_evidence_are_added(told):
     texts, rates, _ = told
-    curriculum, drawn = trained("frontier:half_life=10,prior_rollouts=4", texts, rates)
+    curriculum, drawn = trained("frontier:prior_rollouts=4", texts, rates)
     posterior = curriculum.selection.predictor.posterior
     posterior.learn()
     prompt = np.array(drawn[-1][:1])
@@ -74,7 +74,7 @@ def test_prior_and_evidence_are_added(told):
     assert k == PRIOR_ROLLOUTS
     n, m = posterior.count[prompt], posterior.mean[prompt]
     visit = int(curriculum.table["last_step"][prompt[0]])
-    concentration, mean, variance, kept = posterior.combine(prompt, visit + 10)
+    concentration, mean, variance, kept = posterior.combine(prompt, visit + int(posterior.half_life))
     np.testing.assert_allclose(kept, 1 / 2, rtol=1e-12)
     np.testing.assert_allclose(concentration, k + n / 2, rtol=1e-6)
     np.testing.assert_allclose(mean, (k * mu + n / 2 * m) / (k + n / 2), rtol=1e-6)

@@ -257,3 +257,6 @@ class BfclTasks:
 
     def model(self, name: str) -> tuple[Any, Any]:
         raise ConfigError("BFCL brings no models: name a folder or a hub id")
+
+    def code(self, name: str) -> list[str]:
+        return []

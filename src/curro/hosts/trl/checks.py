@@ -13,7 +13,6 @@ from datasets import Dataset
 from peft import PeftConfig
 from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
-from trl.chat_template_utils import supports_tool_calling
 
 from curro.core.bases import Selection
 from curro.core.curriculum import Curriculum
@@ -23,6 +22,7 @@ from curro.core.identity import DatasetRows
 from curro.core.registry import VERIFIERS
 from curro.core.text import did_you_mean
 from curro.data.media import first_media
+from curro.hosts.trl import seams
 from curro.methods.admission.band import DifficultyBand
 from curro.reward.adapters import refuse_columns, reward_of
 from curro.reward.row_checks import check_before_run
@@ -271,7 +271,7 @@ def check_combinations(
     first = curriculum.allocation.first
     prompt = dataset[0]["prompt"] if "prompt" in dataset.column_names else ""
     factories = [*factory.values()] if isinstance(factory, Mapping) else [factory] if factory else []
-    images = media(dataset)
+    images, shows_calls = media(dataset), seams.function(*seams.FUNCTIONS[seams.TOOL_CHECK])
     conflicts = (
         (args.num_iterations < 1, f"num_iterations={args.num_iterations}: at least 1 is needed"),
         (args.max_completion_length == 0, "max_completion_length=0: a rollout needs a token at least"),
@@ -331,7 +331,7 @@ def check_combinations(
             "an environment of environment_factory has no method `reset`",
         ),
         (
-            bool(given.get("tools") or factories) and not supports_tool_calling(reader),
+            bool(given.get("tools") or factories) and shows_calls is not None and not shows_calls(reader),
             "the chat template shows the model no calls of tools: take a model or a template that does",
         ),
     )

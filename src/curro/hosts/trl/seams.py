@@ -1,4 +1,4 @@
-"""Every name of TRL's trainer on which this host stands, and what is lost if a newer TRL has changed it.
+"""Every name of TRL on which this host stands, and what is lost if a newer TRL has changed it.
 
 TRL has a new version about every two weeks, and its trainer has no public hooks for a curriculum. This table
 is compared with the installed TRL before a model is loaded: a change that would make the curriculum wrong
@@ -7,10 +7,13 @@ stops the run, any other switches something off, in one sentence.
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
+from textwrap import dedent
 from types import CodeType
 from typing import Any, cast
 
@@ -20,13 +23,20 @@ from packaging.version import Version
 from curro.core.errors import ConfigError
 
 FIRST, NEWEST = "1.9.0", "1.16.0"
-"""The oldest and the newest TRL with which this host was tested; all names below were seen in both."""
+"""The oldest and the newest TRL tested; all names below but `UNEVEN` were seen in both."""
+
+UNEVEN = {
+    "eos_token_ids": "from 1.15", "trainer.utils.add_fused_lm_head": "from 1.15",
+    "compute_liger_loss": "up to 1.12",
+}  # fmt: skip
+"""What is used where a version has it, and the versions in which it was seen."""
 
 CURRICULUM = ""
 ACCELERATIONS = "the accelerations"
 LOG = "the curriculum's numbers in TRL's log"
 SECOND_LOSS = "methods that train the policy's judgments (metis)"
-EPISODES = "curro's environments"
+EPISODES = "curro's environments and methods that ask the policy"
+TOOL_CHECK = "the early check that a chat template shows calls of tools"
 ROUNDS = "gates and allocations that look first"
 
 WRAPPED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -58,20 +68,48 @@ private one that no method calls is lost: Unsloth leaves `_compute_loss` and com
 
 READ: dict[str, tuple[str, ...]] = {
     CURRICULUM: (
-        "accelerator", "args", "current_gradient_accumulation_steps", "loss_type", "model", "model_wrapped",
-        "multi_objective_aggregation", "num_generations", "num_generations_eval", "num_iterations",
-        "processing_class", "reward_func_names", "reward_funcs", "reward_weights", "rollout_func", "state",
-        "temperature", "_buffered_inputs", "_get_output_dir", "_step", "_tokenizer",
+        "accelerator", "add_callback", "args", "current_gradient_accumulation_steps", "eval_dataset",
+        "is_deepspeed_enabled", "is_fsdp_enabled", "is_in_train", "loss_type", "max_completion_length",
+        "min_p", "model", "model_wrapped", "multi_objective_aggregation", "num_generations",
+        "num_generations_eval", "num_iterations", "processing_class", "repetition_penalty",
+        "reward_func_names", "reward_weights", "rollout_func", "state", "temperature", "top_k", "top_p",
+        "train_dataset", "_buffered_inputs", "_get_output_dir", "_step", "_tokenizer",
     ),
     LOG: ("_metrics", "_logs"),
-    EPISODES: ("_tokenize_prompts",),
+    EPISODES: ("chat_template", "chat_template_kwargs", "_generate_single_turn", "_tokenize_prompts"),
     ROUNDS: ("environment_factories", "environments", "tools", "_pending_extra_logs"),
     ACCELERATIONS: (
-        "aux_loss_enabled", "beta", "generation_config", "top_entropy_quantile", "use_vllm",
-        "_entropy_bonus_enabled",
+        "aux_loss_enabled", "beta", "generation_config", "top_entropy_quantile",
+        "use_transformers_continuous_batching", "use_vllm", "_entropy_bonus_enabled",
     ),
 }  # fmt: skip
 """What is read, likewise: public attributes, and private ones that begin with an underscore."""
+
+CONFIG = (
+    "beta", "generation_batch_size", "max_completion_length", "model_init_kwargs", "num_generations",
+    "num_iterations", "reward_weights", "shuffle_dataset", "steps_per_generation", "temperature",
+    "trust_remote_code", "use_vllm", "vllm_importance_sampling_correction",
+)  # fmt: skip
+"""What `CURRICULUM` reads of GRPOConfig, beside what that has of transformers' TrainingArguments."""
+
+FUNCTIONS = {
+    TOOL_CHECK: ("chat_template_utils.supports_tool_calling",),
+    ACCELERATIONS: ("trainer.utils.selective_log_softmax", "trainer.utils.entropy_from_logits"),
+}
+"""Functions of TRL's modules, likewise."""
+
+RETURNED = {
+    "_generate": 8, "_generate_single_turn": 2, "_tokenize_prompts": 3,
+    "_get_per_token_logps_and_entropies": 3,
+}  # fmt: skip
+"""How many values a method returns whose values are told apart by their places."""
+
+
+def function(name: str) -> Any:
+    """The function of this name in one of TRL's modules; None where TRL does not have it there."""
+    module, _, name = name.rpartition(".")
+    with suppress(ImportError):
+        return getattr(import_module(f"trl.{module}"), name, None)
 
 
 def end_tokens(trainer: Any) -> list[int]:
@@ -115,12 +153,19 @@ def check_contract(trainer: type[Any]) -> dict[str, str]:
     used = _names(cast(Hashable, trainer))
     author = f"TRL {trl.__version__}" if _is_trls(trainer) else trainer.__module__
     reasons: dict[str, str] = {}
-    for serves in dict.fromkeys([*WRAPPED, *READ]):
-        wrapped = WRAPPED.get(serves, {})
-        changed = [name for name in wrapped if not _takes(trainer, name, wrapped[name], used)]
-        changed += [name for name in READ.get(serves, ()) if not hasattr(trainer, name) and name not in used]
+    fields = trl.GRPOConfig.__dataclass_fields__
+    for serves in dict.fromkeys([*WRAPPED, *READ, *FUNCTIONS]):
+        wrapped, read = WRAPPED.get(serves, {}), READ.get(serves, ())
+        lacks = [name for name in wrapped if not _takes(trainer, name, wrapped[name], used)]
+        lacks += [name for name in read if not hasattr(trainer, name) and name not in used]
+        placed = [name for name in RETURNED if name in {*wrapped, *read} - {*lacks}]
+        lacks += [name for name in placed if not _returns(getattr(trainer, name), RETURNED[name])]
+        changed = [f"GRPOTrainer.{name}" for name in lacks]
+        changed += [name for name in FUNCTIONS.get(serves, ()) if function(name) is None]
+        if serves == CURRICULUM:
+            changed += [f"GRPOConfig.{name}" for name in CONFIG if name not in fields]
         if changed:
-            reasons[serves] = f"{author} has changed GRPOTrainer's {' and '.join(changed)}"
+            reasons[serves] = f"{author} has changed {' and '.join(changed)}"
     if CURRICULUM in reasons:
         raise ConfigError(
             f"{reasons[CURRICULUM]}, and a curriculum would go wrong: pip install 'trl<={NEWEST}', the newest"
@@ -156,6 +201,16 @@ def _takes(trainer: type[Any], name: str, parameters: tuple[str, ...], used: set
         return False
     known = inspect.signature(method).parameters
     return set(parameters) <= set(known) or any(p.kind is p.VAR_KEYWORD for p in known.values())
+
+
+def _returns(method: Any, number: int) -> bool:
+    """Whether a method returns so many values, as far as its source tells."""
+    sizes = []
+    with suppress(OSError):  # there is no source
+        tree = ast.walk(ast.parse(dedent(inspect.getsource(inspect.unwrap(method)))))
+        returned = [node.value for node in tree if isinstance(node, ast.Return)]
+        sizes = [len(value.elts) for value in returned if isinstance(value, ast.Tuple)]
+    return number in sizes or not sizes
 
 
 @cache

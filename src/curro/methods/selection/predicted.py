@@ -199,7 +199,6 @@ def frontier(
     *,
     candidates: int = 8,
     thompson: bool = False,
-    half_life: float | None = None,
     prior_rollouts: float | None = None,
     features: str = "text",
     known: str | None = None,
@@ -216,12 +215,11 @@ def frontier(
 
     Args:
         candidates, exploration, exponent: of `Predicted`.
-        thompson, half_life, prior_rollouts, features, known: of `FeaturePosterior`.
+        thompson, prior_rollouts, features, known: of `FeaturePosterior`.
     """
     predictor = {
         "name": "frontier",
         "thompson": thompson,
-        "half_life": half_life,
         "prior_rollouts": prior_rollouts,
         "features": features,
         "known": known,

@@ -34,7 +34,10 @@ class Rollout:
 
 
 class Engine(Protocol):
-    """Where rollouts come from."""
+    """What a `Filler` asks of an engine: `OpenAIEngine` for a server, or a user's own for anything else.
+
+    docs/filling.md has one of ten lines, and the tests simulate engines that fail, wait and die.
+    """
 
     async def generate(self, prompt: Prompt, n: int) -> Sequence[Rollout]:
         """n rollouts of a prompt, failed ones included; cancelling the call stops the generation.
