@@ -104,7 +104,7 @@ class CurriculumSelector(BaseSelector):
         return (draw.prompts.tolist(), {}) if return_extra_info else draw.prompts.tolist()
 
     def feedback(self, indices: Sequence[int], values: Sequence[Sequence[float]]) -> None:
-        """Observe finished groups: of each row its rollouts' rewards, NaN where one was not scored.
+        """Observe finished groups by the rewards of each row's rollouts, NaN where one was not scored.
 
         An error ends Trinity's explorer, which logs it, and the trainer after that.
 

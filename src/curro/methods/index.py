@@ -52,7 +52,7 @@ class MaxPriority:
 
     Args:
         size: N.
-        seed: of the tie-breakers.
+        seed: seeds the tie-breakers.
     """
 
     def __init__(self, size: int, *, seed: int) -> None:

@@ -103,7 +103,7 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
     Args:
         settings: complete.
         folder: the run's; TRL's checkpoints go there.
-        reward_weights: of the reward's parts.
+        reward_weights: the weights of the reward's parts.
     """
     return GRPOConfig(
         **device_arguments(GRPOConfig, settings.rollouts_per_step, settings.device_batch, settings.precision),
@@ -163,7 +163,7 @@ def train(
 
     Raises:
         LockedError: another process trains in this folder.
-        CurroError: of a model or rewards that cannot be used, or a checkpoint of something else.
+        CurroError: a model or rewards cannot be used, or a checkpoint belongs to something else.
     """
     with folder.locked():
         if folder.model.is_dir() and plan.settings.is_spent(folder.latest()):

@@ -119,7 +119,7 @@ class ServedCurriculum:
 
         Args:
             rows: with `keys` and `fingerprint`, as `curro.core.identity.DatasetRows` has them.
-            name: of the rows, for the message.
+            name: what the rows are, for the message.
 
         Raises:
             ConfigError: another number of rows, or another fingerprint.

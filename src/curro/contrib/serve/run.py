@@ -36,7 +36,7 @@ def serve(
 
     Args:
         curriculum: the curriculum before its first step.
-        folder: of the service: state, token, checkpoints.
+        folder: holds the service's state, token and checkpoints.
         port: on the loopback interface; 0 takes a free one. Only this machine reaches it.
         say: called with the address once requests are answered.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.

@@ -218,7 +218,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
 
     Attributes:
         step: how many batches have ended; slime calls a whole batch a rollout.
-        writer: of the run folder, where the settings name one.
+        writer: writes the run folder, where the settings name one.
         verdicts: on the groups of this batch, by ticket.
 
     Raises:

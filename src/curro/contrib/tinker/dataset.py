@@ -94,7 +94,7 @@ class CurriculumDataset(RLDataset):
     Attributes:
         missing_rewards: counts groups without a reward, of all batches.
         errors: what ends the run, even if the loop catches them.
-        writer: of the run folder; None if there is none.
+        writer: writes the run folder; None if there is none.
 
     Raises:
         ConfigError: the curriculum asks the policy, or has other rows.

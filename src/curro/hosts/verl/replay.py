@@ -84,7 +84,7 @@ def held_out_signal(
     Args:
         sources: the name of the data source, one a session.
         infos: the `reward`, and verl's `reward_extra_info` by key, N each, None where a session lacks it.
-        parts: of the signal, each at most `largest` in size.
+        parts: the signal's, each at most `largest` in size.
     """
     rewards_N = np.asarray(infos["reward"], np.float64)
     names = {SCORED, *parts} & infos.keys()

@@ -52,7 +52,7 @@ class FeaturePosterior(FadedPosterior):
     Known pass rates make the prior from the first choice on, with k = 4.
 
     Args:
-        thompson, half_life: of `FadedPosterior`.
+        thompson, half_life: `FadedPosterior`'s.
         prior_rollouts: k of all prompts, above 0; None: the second regression predicts it, and is
             left out otherwise.
         features: "text"; "entropy", how sure the policy is of its first two tokens (`Features`), for

@@ -40,7 +40,7 @@ class ADCL(Selection):
     dropped prompt of step 3 misses its turn.
 
     Args:
-        chunks: of table 5, from 1.
+        chunks: as in table 5, from 1.
         difficulty: "failure": 1 - success rate, and so 1 - mean reward, in reward ranges, where rewards are
             not 0/1; "variance": the variance of the group's rewards, the paper's choice for those.
         train_estimates: train on estimates as on other groups, so that no rollout is without use.

@@ -52,7 +52,7 @@ class Answer:
 
     Attributes:
         pieces: the parts of the text.
-        ids, logprobs: of the tokens, as the server sent them; ids is None where it sent none.
+        ids, logprobs: the tokens', as the server sent them; ids is None where it sent none.
         likeliest: in each token's place the log-probabilities of the likeliest tokens, where they were asked.
         finish: the server's reason to finish; None while the completion goes on.
     """
@@ -206,7 +206,7 @@ class Server:
 
     Args:
         url: with the path of the API, as `http://host:8000/v1`.
-        tokens: of an answer, at most; a longer one is not read.
+        tokens: the most tokens of an answer; a longer one is not read.
         connections: requests under way at once.
         timeout: seconds that a request may take.
         retries: how often a failed request is repeated.
@@ -380,7 +380,7 @@ class OpenAIEngine:
         base_url: `http://host:port`, or with a path as `http://host:port/v1`.
         model: the model's name there; None where the server has one only.
         max_new_tokens: tokens a rollout, at most.
-        temperature: of sampling, without top-k and penalties where the server lets itself be told.
+        temperature: the sampler's, without top-k and penalties where the server lets itself be told.
         top_p: tokens are drawn from the likeliest that have this probability together.
         connections: requests under way at once.
         timeout: seconds that a request may take, its wait on the server included.

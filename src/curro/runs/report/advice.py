@@ -12,7 +12,6 @@ from curro.core.standing import FLAT, UNIFORM_LEAST, WINDOW, Standing, no_gain
 from curro.core.text import readable
 from curro.methods.prediction.quality import rank_correlation
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History, scale
-from curro.runs.report.prediction import predictions_of
 
 RECENT = 256
 """The number of latest groups that are judged."""
@@ -257,15 +256,19 @@ def gate_rejects(history: History) -> Advice | None:
 
 def bad_predictions(history: History) -> Advice | None:
     """Predictions order prompts worse than chance would."""
-    predictions = predictions_of(history)
-    if predictions is None:
+    groups = history.groups
+    low, high = scale(history.config).reward_range
+    realised = {"predicted_variance": groups.variance / (high - low) ** 2, "predicted_rate": groups.rate}
+    name = next((name for name, values in groups.predicted.items() if not np.isnan(values).all()), None)
+    if name is None:
         return None
-    rows = np.flatnonzero(predictions.explored)[-2 * RECENT :]
+    predicted, explored = groups.predicted[name], groups.reason == Reason.EXPLORATION
+    rows = np.flatnonzero(~np.isnan(predicted) & explored)[-2 * RECENT :]
     if len(rows) < LEAST:
-        rows = np.flatnonzero(~predictions.explored)[-2 * RECENT :]
+        rows = np.flatnonzero(~np.isnan(predicted) & ~explored)[-2 * RECENT :]
     if len(rows) < LEAST:
         return None
-    rho = rank_correlation(predictions.predicted[rows], predictions.realised[rows])
+    rho = rank_correlation(predicted[rows], realised[name][rows])
     if not rho * (len(rows) - 1) ** 0.5 < -2:
         return None
     return Advice(
