@@ -4,7 +4,7 @@
     python -m benchmarks.hosts.trl_versions 1.14.2 1.12.0       # these alone
 
 Installs each version of TRL, without what it stands on, into a folder of its own, which comes before this
-environment's packages. Prints a row a version: "trains", or the last line of the error. TRL's own trainer
+environment's packages. Prints a row a version: "trains", or the error. TRL's own trainer
 runs the same script without the curriculum, so that a fault of the packages shows as one.
 """
 
@@ -49,7 +49,9 @@ def _trains(folder: Path, replacements: list[tuple[str, str]]) -> str:
     path = os.pathsep.join([str(folder), *filter(None, sys.path)])
     command = [sys.executable, folder / "script.py", "--max-steps=2", f"--output-dir={folder / 'run'}"]
     ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
-    return "trains" if "train_runtime" in ended.stdout else ended.stderr.strip().splitlines()[-1]
+    if "train_runtime" in ended.stdout:
+        return "trains"
+    return next((line for line in reversed(ended.stderr.splitlines()) if "Error" in line), "fails")
 
 
 if __name__ == "__main__":

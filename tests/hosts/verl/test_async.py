@@ -86,7 +86,7 @@ def test_a_warning_says_that_stale_groups_were_the_hard_ones(tmp_path):
         warnings.simplefilter("always")
         metrics = Starving(configuration(tmp_path / "out", *ASYNC, *slow, steps=24)).metrics
     assert any("it starves hard prompts" in str(warning.message) for warning in said)
-    assert metrics["dropped/success_rate"] < metrics["drawn/success_rate"] < metrics["trained/success_rate"]
+    assert metrics["stale/success_rate"] < metrics["drawn/success_rate"] < metrics["trained/success_rate"]
 
 
 def test_a_resumed_run_finds_its_tickets_in_the_queue(tmp_path):
