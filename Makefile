@@ -25,7 +25,7 @@ BFLOAT16 := $(if $(shell grep -s -m 1 -o -w -e avx512_bf16 -e amx_bf16 /proc/cpu
 FAST := tests/core tests/methods/admission tests/methods/advantage tests/methods/test_index.py \
 	$(filter-out %/test_mixture.py,$(wildcard tests/methods/selection/test_*.py))
 
-.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async trl-versions verl tinker skyrl trinity bfcl verifiers examples contrib wheel lock
+.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async trl-versions verl tinker skyrl trinity bfcl verifiers examples contrib simulate wheel lock
 
 check:
 	@targets=$$($(PYTHON) .ci/targets.py) && echo "make $$targets" && { test -z "$$targets" || $(MAKE) $$targets; }
@@ -51,7 +51,6 @@ test: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # whole runs from seeds, with faults, kills and resumes; SEEDS=0-1000000 takes a range
-.PHONY: simulate
 SEEDS ?= 0-2000
 simulate: .venv/dev
 	$(BIN)/python -m tests.simulation $(SEEDS)

@@ -17,8 +17,7 @@ from benchmarks.bench.tasks import TASKS
 from curro.core.errors import RunError
 from curro.core.files import replacing
 from curro.runs.folder import RunFolder
-from curro.runs.reader import History, read_history
-from curro.runs.report.prediction import calibration_bins, predictions_of
+from curro.runs.reader import History, read_history, scale
 
 WINDOWS = 10
 """Parts of the budget over which choices are summed up."""
@@ -172,13 +171,18 @@ def _calibration(history: History, judged: bool) -> dict[str, Any]:
     A judge predicts the variance of a group of n rollouts, whose mean is (n - 1) / n p (1 - p). Other methods
     predict p (1 - p), which is compared with the variance with the divisor n - 1.
     """
-    predictions = predictions_of(history)
-    if predictions is None or predictions.quantity != "reward variance":
+    groups = history.groups
+    predicted_K = groups.predicted.get("predicted_variance", np.full(len(groups.rate), np.nan))
+    kept = ~np.isnan(predicted_K) & (groups.rollouts > 1)
+    if not kept.any():
         return {"predicted_variance": [], "realised_variance": []}
-    has_several = predictions.rollouts > 1
-    n = predictions.rollouts[has_several]
-    realised_K = predictions.realised[has_several] * (1 if judged else n / (n - 1))
-    predicted, realised, _ = calibration_bins(predictions.predicted[has_several], realised_K)
+    predicted_K, n = predicted_K[kept], groups.rollouts[kept]
+    low, high = scale(history.config).reward_range
+    realised_K = groups.variance[kept] / (high - low) ** 2 * (1 if judged else n / (n - 1))
+    # quantile bins; equal predictions share one
+    edges = np.unique(np.quantile(predicted_K, np.arange(1, 10) / 10, method="inverted_cdf"))
+    _, bin_K, count = np.unique(np.searchsorted(edges, predicted_K), return_inverse=True, return_counts=True)
+    predicted, realised = (np.bincount(bin_K, values) / count for values in (predicted_K, realised_K))
     return {"predicted_variance": predicted, "realised_variance": realised}
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro import Curriculum
+from curro import ConfigError, Curriculum
 from curro.core.intervals import agresti_coull, ratio_interval
 from curro.core.meters import GroupMeter
 from curro.core.prompts import PromptTable
@@ -189,25 +189,57 @@ AHEAD = {
 }
 
 
-def logged(caplog, method, size, pool):
-    """What a run of 384 groups says of its standing."""
-    rates, rng = pool(np.random.default_rng(0), size), np.random.default_rng(0)
+def logged(caplog, method, size, *pools, steps=24, expected=None):
+    """What a run of 16 groups a step says of its standing, and at which step.
+
+    Args:
+        pools: of so many steps each, one after the other.
+        expected: what the curriculum is told of the number of steps.
+    """
+    rng, said = np.random.default_rng(0), []
     texts = [f"{'sum' if i % 4 == 0 else 'word'} {rng.integers(10**6)}" for i in range(size)]
     rows = [{"key": str(i), "prompt": text, "answer": None} for i, text in enumerate(texts)]
     curriculum = Curriculum(method, PromptSet(rows), seed=0)
-    for step in range(24):
+    if expected is not None:
+        curriculum.expect(expected)
+    for step in range(steps * len(pools)):
+        rates = pools[step // steps](np.random.default_rng(0), size)
         draw = curriculum.select(16, step=step)
         curriculum.observe(draw.tickets, (rng.random((16, 8)) < rates[draw.prompts, None]) + 0.0)
-    return [record.getMessage() for record in caplog.records if "no more than uniform" in record.getMessage()]
+        said += [(step, record.getMessage()) for record in caplog.records]
+        caplog.clear()
+    return said
 
 
 @pytest.mark.parametrize("run", LEVEL)
 def test_a_run_that_finds_no_more_says_so_once_with_the_cause(caplog, run):
     *setting, cause = LEVEL[run]
-    (message,) = logged(caplog, *setting)
+    ((_, message),) = logged(caplog, *setting)
+    assert "no more than uniform" in message
     assert cause in message
 
 
 @pytest.mark.parametrize("run", AHEAD)
 def test_a_run_that_finds_more_says_nothing(caplog, run):
     assert logged(caplog, *AHEAD[run]) == []
+
+
+@pytest.mark.parametrize(("expected", "steps_before"), [(None, 8), (60, 6), (200, 20)])
+def test_it_says_so_after_a_tenth_of_its_steps_or_after_128_groups(caplog, expected, steps_before):
+    ((step, _),) = logged(caplog, *LEVEL["hopeless"][:3], expected=expected)
+    assert step + 1 == steps_before
+
+
+def test_a_warning_that_later_groups_contradict_is_taken_back_once(caplog):
+    """Nothing can be found at first; then the policy learns what the texts tell apart."""
+    method, size, pool = AHEAD["texts tell"]
+    warned, withdrawn = logged(caplog, method, size, alike(0.0), pool, pool, steps=64)
+    assert (warned[0] + 1, "no more than uniform" in warned[1]) == (8, True)
+    assert withdrawn[0] >= 64
+    assert "contrary to what was said before, the method helps now. In the last 1,024 groups" in withdrawn[1]
+
+
+@pytest.mark.parametrize("steps", [0, 2.5, None])
+def test_an_expected_number_of_steps_is_a_whole_number(steps):
+    with pytest.raises(ConfigError, match="steps is a whole number from 1"):
+        Curriculum("uniform", 6).expect(steps)

@@ -30,7 +30,7 @@ def rows(script):
     [
         ([], ""),
         (["README.md", "docs/img/result-natures.svg"], "docs docs-blocks"),
-        (["src/curro/core/curriculum.py"], "lint test"),
+        (["src/curro/core/curriculum.py"], "lint test simulate"),
         (["src/curro/methods/selection/sec.py"], "lint test fast"),
         (["tests/hosts/verl/test_owner.py"], "lint verl"),
         (["tests/hosts/trl/test_fill.py"], "lint test trl-versions"),

@@ -90,12 +90,23 @@ class Life:
             self.check()
 
         self.filler._settler.settle = watched  # type: ignore[method-assign]
+        drop = self.filler._settler.drop
+
+        def watched_drop(group: Any, why: str) -> None:
+            age = self.trainer.step - group.step
+            assert why != "stale" or age > self.filler.max_staleness, "a young group is dropped"
+            drop(group, why)
+
+        self.filler._settler.drop = watched_drop  # type: ignore[method-assign]
 
     def _rewards(self, rollouts: Sequence[Rollout]) -> list[float]:
         return [self.scores.get(rollout.text, np.nan) for rollout in rollouts]
 
     def check(self) -> None:
-        check_fill(self.filler._fill, self.curriculum, shared=self.is_resumed)
+        fill = self.filler._fill
+        check_fill(fill, self.curriculum, shared=self.is_resumed)
+        oldest = min((group.step for group in fill.in_flight.values()), default=fill.step)
+        assert fill.step - oldest <= self.filler.max_staleness, "a group in flight is too old"
         assert len(self.filler._tasks.running) <= self.filler.max_in_flight
         assert self.running <= self.filler.max_in_flight, "the engine generates what was cancelled"
         assert list(self.trainer.admitted) == list(self.filler._fill.admitted), "an admitted group is lost"
@@ -207,8 +218,7 @@ class Life:
         assert len(batch) == n or (len(batch) < n and when_short == "finish")
         assert batch.admitted.all() or when_short == "top-up"
         assert len(set(batch.prompts.tolist())) == len(batch)
-        in_flight = [group.step for group in self.filler._fill.in_flight.values()]
-        oldest = min([*in_flight, *batch.steps[~batch.admitted]], default=self.trainer.step)
+        oldest = min(batch.steps[~batch.admitted], default=self.trainer.step)
         assert self.trainer.step - oldest <= self.filler.max_staleness, "a group is too old"
         same(np.sign(batch.credit), np.sign(batch.advantages), "the credit of a batch")
         for row, rollouts in enumerate(batch.rollouts):

@@ -30,7 +30,7 @@ from curro.runs.folder import RunFolder
 PART = 100
 
 
-@pytest.mark.parametrize("first", range(0, 500, PART))
+@pytest.mark.parametrize("first", range(0, 200, PART))
 def test_seeds_hold(first):
     for seed in range(first, first + PART):
         failure = simulate(seed)
@@ -56,6 +56,10 @@ def trained_twice(plain, fill, reason=""):
 
 def admitted_group_forgotten(plain, fill, n, step, *, waiting=None):
     plain(fill, n, step, waiting=())
+
+
+def dropped_too_early(plain, fill, steps):
+    return plain(fill, steps - 1)
 
 
 def rejected_group_admitted(plain, fill, ticket, group, *, informativeness, reward):
@@ -150,6 +154,7 @@ PLANTED = {
     "a ticket is lost": lambda: on(Settler, "drop", lost_ticket),
     "a group is trained on twice": lambda: on(Fill, "take", trained_twice),
     "an admitted group is lost": lambda: on(Fill, "begin", admitted_group_forgotten),
+    "a group that is young enough is dropped": lambda: on(Fill, "older_than", dropped_too_early),
     "a rejected group is trained on": lambda: on(Fill, "reject", rejected_group_admitted),
     "cancelled groups are generated on": lambda: on(GroupTasks, "cancel", goes_on_generating),
     "rewards of another rollout": lambda: on(Group, "extend", rewards_shifted),

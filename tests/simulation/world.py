@@ -23,14 +23,16 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from tests.methods.prediction.judging import Scripted, by_number
 
-from curro import Curriculum
+from curro import AuxiliarySamples, Curriculum
 from curro.core import checkpoint
 from curro.rollout.fill import Fill
 
 SELECTIONS = (
     "uniform", "least-visited", "prioritized-replay", "pspo", "adcl:chunks=2",
-    "frontier", "posterior", "sec:categories=2",
+    "frontier", "posterior", "sec:categories=2", "prioritized-replay-published:retest_every=2",
+    "metis:candidates=2,exploration=0.3",
 )  # fmt: skip
 GATES = ("everything", "band:0,1", "band:0.4,0.6")
 MOST_KILLS = 3
@@ -177,6 +179,7 @@ class Watched(Curriculum):
         self._left = self._depth = 0
         self._make = lambda: Curriculum(*arguments, **options)
         super().__init__(*arguments, **options)
+        self.attach(Scripted(by_number))
 
     def resume(self, path: Path, calls: Sequence[tuple[str, tuple[Any, ...], dict[str, Any]]]) -> None:
         """Load what was saved after these calls."""
@@ -186,6 +189,7 @@ class Watched(Curriculum):
     def follow(self, calls: Sequence[tuple[str, tuple[Any, ...], dict[str, Any]]]) -> None:
         """Compare with a twin that has had these calls."""
         self.calls, self.twin, self._left = list(calls), self._make(), WATCHED_CALLS
+        self.twin.attach(Scripted(by_number))
         for name, arguments, options in calls:
             getattr(self.twin, name)(*arguments, **options)
         same(self.state_dict(), self.twin.state_dict(), "the state after a resume")
@@ -226,7 +230,11 @@ class Watched(Curriculum):
 
 def same(ours: Any, theirs: Any, where: str) -> None:
     """Assert that two nested dicts, lists and arrays are equal."""
-    if isinstance(ours, Mapping):
+    if isinstance(ours, AuxiliarySamples) and isinstance(theirs, AuxiliarySamples):
+        same(vars(ours), vars(theirs), where)
+    elif isinstance(ours, list):  # in which a NaN equals none
+        same(dict(enumerate(ours)), dict(enumerate(theirs)), where)
+    elif isinstance(ours, Mapping):
         assert ours.keys() == theirs.keys(), where
         for name in ours:
             same(ours[name], theirs[name], f"{where}: {name}")

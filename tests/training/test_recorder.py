@@ -77,5 +77,5 @@ def test_a_run_whose_rewards_are_all_equal_is_advised_once(tmp_path):
         recorder.on_groups(GroupRecord(step - 1, draw, rewards, curriculum.observe(draw.tickets, rewards)))
         recorder.on_step_end(None, TrainerState(global_step=step), TrainerControl())
     assert [sentence.partition(":")[0] for sentence in said] == [
-        "100% of the last 80 groups have no gradient"
+        "All rollouts of 80 groups had the reward 0. Read some (curro inspect RUN PROMPT)"
     ]

@@ -30,7 +30,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
     Args:
         column, categories, standardize: as of `sec`.
         window: groups that are remembered of a source.
-        temperature: of the softmax.
+        temperature: the softmax's.
 
     Raises:
         ConfigError: as of `sec`; a window out of 1 to 1,000,000 groups.
@@ -92,7 +92,7 @@ class LearningProgress(SelfEvolvingCurriculum):
 
     Args:
         column, categories: as of `sec`.
-        rate: of both moving averages.
+        rate: weight of a new outcome in both moving averages.
         focus: on low success rates, in (0, 1).
         explore: the share of draws in which every source is equally likely.
 

@@ -35,10 +35,10 @@ class Target(Selection):
         cosine     likewise, along half a period of a cosine
 
     Args:
-        column: of the data set: a number that is larger for harder prompts.
+        column: a column of the data set, with a number that is larger for harder prompts.
         move: how the target moves.
         start, end: the target at first, and at the end of a schedule.
-        steps: of a schedule.
+        steps: how long a schedule is.
         rate, sensitivity, goal: AdaRFT's eta, alpha and beta, with eta on the scale of 0 to 1.
         width: with a width prompts are drawn in proportion to exp(-(d - T)^2 / (2 width^2)); with 0 the
             nearest are taken.

@@ -121,9 +121,9 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
     An error of curro's own that ends the other process is raised by `train`.
 
     Args:
-        arguments: of `AsyncGRPOTrainer`; `train_dataset` is the data of the service.
+        arguments: `AsyncGRPOTrainer`'s; `train_dataset` is the data of the service.
         served: the address of `curro serve`, as `ServedCurriculum` takes it, and its token.
-        options: of `AsyncGRPOTrainer` too.
+        options: `AsyncGRPOTrainer`'s too.
 
     Raises:
         ConfigError: the service has other data, an allocation, importance weights or a gate that tops batches

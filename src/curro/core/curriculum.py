@@ -204,7 +204,7 @@ class Curriculum:
 
         Returns:
             The signal, where this call has chosen one. None is chosen where the user named a signal, or a
-            reward range other than (0, 1), which is that of verifiers; nor if no part verifies the answer
+            reward range other than (0, 1), the verifiers'; nor if no part verifies the answer
             (`curro.core.groups.outcome_parts`), or all do.
         """
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed
@@ -218,7 +218,7 @@ class Curriculum:
         return self.table.signal_parts
 
     def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
-        """The groups with the rewards that are trained on, and with those of the signal."""
+        """The groups with the rewards that are trained on, and with the signal's."""
         return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
 
     @locked
@@ -246,6 +246,15 @@ class Curriculum:
     def attach(self, policy: Policy) -> None:
         """Lend the policy to a method that asks it something (METIS); hosts call this before training."""
         self.selection.attach(policy)
+
+    @locked
+    def expect(self, steps: int) -> None:
+        """Say how many training steps the run has; hosts that know it call this before training.
+
+        After a tenth of them the log says so where the method finds no more than uniform sampling. Without
+        this call that is first asked after 128 groups. The number is not saved.
+        """
+        self._groups.steps = _whole_number("steps", steps, least=1)
 
     @property
     @locked
@@ -282,7 +291,7 @@ class Curriculum:
         self._check_budget(n, rollouts)
         self.step = step
         choice = self._choose(n, step)
-        # the shares of sources are not those of uniform sampling
+        # uniform sampling has other shares of sources
         is_mixed = self.mixture is not None
         uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
         offsets_P = self.selection.prediction_offsets(choice)
@@ -384,7 +393,9 @@ class Curriculum:
         self.allocation.observe(learnt)
         self._survival.settle(learnt.prompts, learnt.admitted)
         self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
-        self._groups.observe(feedback.tickets[seen], learnt.prompts, learnt.variance, learnt.mean)
+        self._groups.observe(
+            feedback.tickets[seen], learnt.prompts, learnt.variance, learnt.mean, step=self.step
+        )
         if len(lost):
             self.drop(lost, "unscored")
         admitted_P = outcome.admitted

@@ -14,7 +14,7 @@ from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.groups import Groups
 from curro.core.intervals import agresti_coull
 from curro.core.prompts import OTHER, PromptTable
-from curro.core.standing import UNIFORM_LEAST, WINDOW, no_gain
+from curro.core.standing import UNIFORM_LEAST, WINDOW, Standing, no_gain
 from curro.core.text import printable
 
 _LOG = logging.getLogger(__name__)
@@ -176,7 +176,9 @@ MAX_SOURCES = 32
 """With more sources there are no metrics by source."""
 
 FIRST = 128
-"""The number of groups at which a run is judged first; again at each double."""
+"""The number of groups at which a run of unknown length is judged first; again at each double."""
+TENTH = 10
+"""The part of a run of known length after which it is judged first; again at each double."""
 
 
 class GroupMeter:
@@ -202,19 +204,24 @@ class GroupMeter:
 
     The effective number of groups is e = sum(w)^2 / sum(w^2). With e below 16 there is no estimate, and none
     where the mean weight is below 1 - 2 / sqrt(e), two of its standard deviations below what it has to be:
-    then prompts that are drawn too rarely for the window are missing. The interval of the share is that of
-    Agresti and Coull (1998) at 95%, of as many groups as have the variance of the estimate without
+    then prompts that are drawn too rarely for the window are missing. The interval of the share is
+    Agresti's and Coull's (1998) at 95%, for as many groups as have the variance of the estimate without
     predictions: m (1 - m) (e - 2) / sum(w (y - m - c d)^2) sum(w).
+
+    Attributes:
+        steps: how many training steps the run has; None where nobody has said.
     """
 
     def __init__(self, table: PromptTable) -> None:
         self.table = table
+        self.steps: int | None = None
         self._open: dict[int, tuple[float, float]] = {}
         self._source_names: dict[int, str] = {}
-        # of each group: weight, offset of its prediction, variance, success rate, prompt
+        # rows of each group: weight, offset of its prediction, variance, success rate, prompt
         self._latest = np.empty((5, 0))
         # not saved: a resumed run is judged anew
-        self._seen, self._next, self._has_warned = 0, FIRST, False
+        self._seen, self._next = 0, 0
+        self._has_warned = self._has_withdrawn = False
 
     def draw(self, tickets_P: np.ndarray, weights_P: np.ndarray, offsets_P: np.ndarray) -> None:
         """Note the weights with which groups will count, NaN for none, and the offsets of predictions."""
@@ -222,24 +229,51 @@ class GroupMeter:
         self._open.update((ticket, (weight, offset)) for ticket, weight, offset in rows if weight > 0)
 
     def observe(
-        self, tickets_P: np.ndarray, prompts_P: np.ndarray, variance_P: np.ndarray, mean_P: np.ndarray
+        self,
+        tickets_P: np.ndarray,
+        prompts_P: np.ndarray,
+        variance_P: np.ndarray,
+        mean_P: np.ndarray,
+        step: int = 0,
     ) -> None:
         """Take in finished groups: their prompts, and the variances and means of the signal's rewards.
 
-        At 128, 256, 512, ... groups it logs, once, that the method finds no more than uniform sampling.
+        After a tenth of the run's steps, or after 128 groups where these are not known, and at each double of
+        the groups so far, it logs, once, that the method finds no more than uniform sampling; and once, where
+        later groups show the contrary.
+
+        Args:
+            step: how many training steps had finished at the latest draw.
         """
         noted_P2 = [self._open.pop(ticket, (np.nan, 0.0)) for ticket in tickets_P.tolist()]
         rate_P = self.table.success_rate(mean_P)
         rows_P5 = np.column_stack([np.reshape(noted_P2, (-1, 2)), variance_P, rate_P, prompts_P])
         self._latest = np.concatenate([self._latest, rows_P5.T], axis=1)[:, -WINDOW:]
         self._seen += len(tickets_P)
-        if self._seen >= self._next and not self._has_warned:
-            self._next = FIRST * 2 ** (self._seen // FIRST).bit_length()
-            uniform = self.metrics()["signal/uniform_share"]
-            sentence = no_gain(uniform, self.chosen(), self.flat(), self.rates())
+        if self._next:
+            is_due = self._seen >= self._next
+        else:
+            is_due = self._seen >= FIRST if self.steps is None else TENTH * (step + 1) >= self.steps
+        if is_due and not self._has_withdrawn:
+            self._next = 2 * self._seen
+            self._judge()
+
+    def _judge(self) -> None:
+        """Warn of a method that finds no more than uniform sampling, or take the warning back."""
+        metrics = self.metrics()
+        uniform, low, high = (metrics[f"signal/uniform_share{end}"] for end in ("", "_low", "_high"))
+        flat_K = self.flat()
+        if not self._has_warned:
+            sentence = no_gain(uniform, self.chosen(), flat_K, self.rates())
             if sentence is not None:
                 self._has_warned = True
                 _LOG.warning(sentence)
+        elif not np.isnan(uniform):
+            standing = Standing(len(flat_K), float(np.mean(~flat_K)), uniform, (low, high))
+            if standing.word == "works":
+                self._has_withdrawn = True
+                sentence = standing.sentence("the method")
+                _LOG.warning(f"contrary to what was said before, the method helps now. {sentence}")
 
     def drop(self, tickets_P: np.ndarray) -> None:
         """Forget groups that were dropped."""

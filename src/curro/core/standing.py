@@ -51,9 +51,9 @@ class Standing:
 
     @property
     def interval(self) -> Interval:
-        """The 95% interval of `ratio`, from those of both shares (`ratio_interval`).
+        """The 95% interval of `ratio`, from the intervals of both shares (`ratio_interval`).
 
-        The share's own is that of Agresti and Coull. Uniform sampling's places are among the groups, so that
+        The share's own is Agresti's and Coull's. Uniform sampling's places are among the groups, so that
         both estimates err in the same direction and the interval is rather too wide.
         """
         return ratio_interval(self.share, agresti_coull(self.share, self.count), self.uniform, self.ends)
@@ -67,12 +67,12 @@ class Standing:
         return "behind" if high < 1 else "level"
 
     def sentence(self, name: str) -> str:
-        """What a method of this name found in these groups, as the beginning of a sentence."""
-        low, high = self.interval
+        """What a method of this name found in these groups."""
+        (low, high), (least, most) = self.interval, self.ends
         if self.share == self.uniform == 0:
             return (
                 f"None of the last {self.count:,} groups that {name} chose had a signal, and uniform "
-                f"sampling would have found one in 0% to {self.ends[1]:.0%}"
+                f"sampling would have found one in 0% to {most:.0%}."
             )
         if self.uniform == 0:
             times = f"at least {low:.2f}"
@@ -82,7 +82,8 @@ class Standing:
             times = f"{self.ratio:.2f} ({low:.2f} to {high:.2f})"
         return (
             f"In the last {self.count:,} groups {name} found {times} times as many groups with a signal as "
-            "uniform sampling would have"
+            f"uniform sampling would have: {self.share:.0%} of them had one, against an estimated "
+            f"{self.uniform:.0%} ({least:.0%} to {most:.0%})."
         )
 
 
@@ -106,17 +107,23 @@ def no_gain(uniform: float, chosen_K: np.ndarray, flat_K: np.ndarray, rate_K: np
     random_K = ~chosen_K
     solved = float(np.mean(flat_K[random_K] & (rate_K[random_K] > 0.5)))
     failed = float(np.mean(flat_K[random_K] & (rate_K[random_K] <= 0.5)))
-    if uniform > MOST:
+    if flat_K.all() and np.ptp(rate_K) == 0 and 0 < rate_K[0] < 1:
+        cause = "All rollouts had the same reward: it may not depend on the completion."
+    elif uniform > MOST:
         cause = "Most groups have a signal anyway, so there is little to save: uniform sampling does as well."
     elif failed > FLAT:
         cause = (
-            f"{failed:.0%} of random prompts fail in all rollouts. Read some rollouts, as the reward may not "
-            "recognise right answers; add easier prompts, or start from a model that solves some."
+            f"{failed:.0%} of random prompts fail in all rollouts. Read some rollouts, as they may be cut or "
+            "the reward may not recognise right answers; add easier prompts, or start from a model that "
+            "solves some."
         )
     elif solved > FLAT:
         cause = f"{solved:.0%} of random prompts are solved in all rollouts: add harder ones."
     elif solved + failed > FLAT:
-        cause = f"{solved:.0%} of random prompts are always solved and {failed:.0%} never: add others."
+        cause = (
+            f"{solved:.0%} of random prompts are always solved and {failed:.0%} never: sample with a higher "
+            "temperature if rollouts of a prompt are alike, or add other prompts."
+        )
     else:
         cause = (
             "What the method reads does not tell which prompts have a signal: try "

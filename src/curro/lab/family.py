@@ -54,13 +54,13 @@ class Family(ABC):
     """A family of tasks. A problem needs several skills in a row; the warm model has each one unreliably.
 
     Attributes:
-        name: of the family.
+        name: the family's.
         checkpoint: the family whose warm model it trains; "" for its own.
         recipe: what training needs.
-        difficulties: of its problems. Some families also have the hard
+        difficulties: how hard its problems may be. Some families also have the hard
             problems that practice can make solvable, to evaluate on.
         easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
-            skill unreliably: those of one to three steps that need its best skills.
+            skill unreliably: problems of one to three steps that need its best skills.
     """
 
     name: str

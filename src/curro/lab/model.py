@@ -15,12 +15,12 @@ from curro.core.errors import ConfigError
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 
 
-def build_model(tokenizer: PreTrainedTokenizerFast, *, width: int, layers: int, heads: int = 4) -> Any:
+def build_model(tokenizer: PreTrainedTokenizerFast, *, width: int, layers: int) -> Any:
     """A model with random weights from torch's own generator, in float32.
 
     Args:
         tokenizer: gives the vocabulary and the special tokens.
-        width: size of the hidden state; a multiple of 2 * heads.
+        width: size of the hidden state; a multiple of 8, for 4 heads.
     """
     ids = {
         "bos_token_id": tokenizer.bos_token_id,
@@ -32,9 +32,9 @@ def build_model(tokenizer: PreTrainedTokenizerFast, *, width: int, layers: int, 
         hidden_size=width,
         intermediate_size=3 * width,
         num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=heads,
-        head_dim=width // heads,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=width // 4,
         max_position_embeddings=1024,
         tie_word_embeddings=True,
         initializer_range=0.04,

@@ -25,8 +25,8 @@ def interval_over_problems(values_P: np.ndarray, samples: int) -> tuple[float, f
     m -+ 1.96 s / sqrt(P - 1).
 
     Args:
-        values_P: of each problem: the share of its samples that are right, its pass@k, or its mean reward.
-        samples: of each problem.
+        values_P: each problem's share of samples that are right, its pass@k, or its mean reward.
+        samples: how many each problem got.
     """
     values = np.asarray(values_P, np.float64)
     mean, variance = float(values.mean()), float(values.var())
@@ -43,8 +43,8 @@ def held_out_scores(
     """The metrics of an evaluation that run folders hold.
 
     Args:
-        rewards_PG: of G samples of each prompt; NaN, which is as wrong as complete failure, if there is
-            none.
+        rewards_PG: rewards of G samples of each prompt; NaN, which is as wrong as complete failure, for no
+            reward.
         reward_range: the rewards of complete failure and of complete success.
         signal_PG: what says which samples are right, where that is a part of the reward, whose range is then
             its own, so that a missing reward counts as 0. None: the reward.
@@ -94,7 +94,7 @@ class Result:
 
     Attributes:
         suite, model: their names.
-        samples: of each problem.
+        samples: how many each problem got.
         correct_P: how many of them are right.
         rewards_P: their mean reward; a sample that is not scored has 0.
         truncated: the share of samples that the limit of tokens cut.

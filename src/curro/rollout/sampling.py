@@ -176,7 +176,7 @@ def evaluate(
 
     Args:
         samples: completions a prompt; episodes, if there is an `environment`.
-        settings: of a completion; an episode's observations count towards its length.
+        settings: limits of a completion; an episode's observations count towards its length.
         reward_range: as `held_out_scores` takes it, which makes what is returned.
         signal: the parts of the reward whose sum says which samples are right; empty for the whole reward.
     """

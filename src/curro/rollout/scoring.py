@@ -81,7 +81,7 @@ def read_scores(
     Args:
         scores: what a scorer gave for the rollouts where `good_G` is True. With several named rewards
             the sum is the reward, and a rollout is scored where every part of the sum has a number.
-        weights: of the named rewards in the sum; by default 1 each. What is not named stays outside.
+        weights: weights of the named rewards in the sum, by default 1 each. What is not named stays outside.
         prompt: its key, for messages.
     """
     if not isinstance(scores, Mapping):

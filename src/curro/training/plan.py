@@ -47,7 +47,7 @@ class HeldOut:
     """Held-out prompts.
 
     Attributes:
-        name: of the suite or the data set, where there are several; else "".
+        name: the suite's or the data set's, where there are several; else "".
         is_suite: whether each prompt is a conversation of one message, which a model without a chat
             template is asked as plain text.
     """
@@ -182,7 +182,7 @@ def check_names(settings: TrainSettings) -> None:
 
 
 def check_model(name: str) -> None:
-    """Raises ConfigError where a model's name can only be that of a folder that does not exist.
+    """Raises ConfigError where a model's name can only mean a folder that does not exist.
 
     Names of the hub have at most one slash.
     """
@@ -308,8 +308,8 @@ def _rates(folder: Path, reward_range: tuple[float, float]) -> dict[str, float]:
     """Success rates by key.
 
     Args:
-        folder: of a run, which has its own reward range, or of an estimate.
-        reward_range: of an estimate's rewards, unless they are those of parts that verify the answer.
+        folder: a run's, which has its own reward range, or an estimate's.
+        reward_range: the range of an estimate's rewards, unless parts that verify the answer gave them.
     """
     if (folder / "estimate.json").is_file():
         estimate = EstimateFolder.open(folder)

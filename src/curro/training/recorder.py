@@ -32,7 +32,7 @@ class Recorder(TrainerCallback):
         between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
 
     Args:
-        settings: of the run, complete.
+        settings: the run's, complete.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
         on_evaluated, on_step: hear every line of metrics with an evaluation, and every line.
         say: hears advice, in sentences.

@@ -152,6 +152,14 @@ def test_the_learning_rate_is_divided_by_how_much_larger_gradients_are(tmp_path,
     assert host.state.log_history[0]["rate_scale"] == scale
 
 
+def test_the_curriculum_is_told_how_many_steps_the_run_has(tmp_path, monkeypatch):
+    said: list[int] = []
+    host = trainer(tmp_path, max_steps=2)
+    monkeypatch.setattr(host.curriculum, "expect", said.append)
+    host.train()
+    assert said == [2, 2]
+
+
 def test_the_next_choice_has_seen_the_latest_rewards(tmp_path):
     events: list[str] = []
 

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, entry_points
 import pytest
 import verl
 from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
+from verl.experimental.teacher_loop import teacher_manager
 from verl.trainer.ppo import padding_utils, ray_trainer
 from verl.trainer.ppo.v1 import (
     agent_loop_tq,
@@ -88,6 +89,14 @@ def test_an_answer_is_asked_for_by_tokens():
     assert {"request_id", "prompt_ids", "sampling_params"} <= set(parameters)
 
 
+def test_servers_give_the_likeliest_tokens_of_a_prompt():
+    """As verl's distillation asks a teacher for them, by what `ServedPolicy.entropies` sends and reads."""
+    source = inspect.getsource(teacher_manager)
+    assert '"prompt_logprobs": num_logprobs,' in source
+    assert 'extra_fields["prompt_logprobs"]' in source
+    assert "return output" in inspect.getsource(LLMServerClient.generate)
+
+
 SOURCES = {
     TRAINER.step: ["prepare_metrics = self.prepare_step()"],
     TRAINER._step_once: [
@@ -106,7 +115,11 @@ SOURCES = {
     ],
     TRAINER._compute_metrics: ['not tag.get("is_padding", False) for tag in batch.tags'],
     TRAINER._save_checkpoint: ['f"global_step_{self.global_steps}"'],
-    TRAINER._init_dataloader: ["requires_exact_refill = ", "self.config.data.gen_batch_size = 1"],
+    TRAINER._init_dataloader: [
+        "requires_exact_refill = ",
+        "self.config.data.gen_batch_size = 1",
+        "self.total_training_steps = total_training_steps",
+    ],
     TRAINER._next_train_batch: ["self._fetch_one_gen_batch() for _ in range(num_prompts // gen_batch_size)"],
     TRAINER._fetch_one_gen_batch: ["return tu.get_tensordict(batch_dict)"],
     TRAINER._load_checkpoint: ["self._restored_tq_prompt_count = "],

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from setup_run import BATCH, PROMPTS, SIZE, run, write_model
+from setup_run import BATCH, PROMPTS, SEPARATE, SIZE, run, write_model
 from twin import Twin
 
 import curro
@@ -84,6 +84,7 @@ def test_sessions_that_fail_are_not_scored_and_groups_that_fail_are_dropped(tmp_
     assert np.isnan(done.state["table"]["reward_mean"][20])
 
 
+SWITCH = "trainer.v1.separate_async.hybrid_rollout.enable_switch"
 REFUSED = {
     "trainer.v1.sampler.custom_sampler.path=mine.py": "custom_sampler",
     "skip.rollout_tq.enable=True": "skip.rollout_tq",
@@ -104,8 +105,6 @@ REFUSED = {
     "+curro.advantage=smoothed critic.enable=True": "leave critic.enable out",
     "+curro.admission=signal algorithm.filter_groups.enable=True": "leave algorithm.filter_groups.enable out",
     "+curro.selection=metis actor_rollout_ref.actor.ppo_epochs=2": "ppo_epochs=1",
-    "+curro.selection='frontier:features=entropy'": "leave `features` out of curro.selection",
-    "+curro.selection='frontier:features=text+entropy'": "leave `features` out of curro.selection",
     "+curro.selection=metis critic.enable=True": "no place in a critic's batch",
     "data.train_batch_size=25": "the data set has 24: lower data.train_batch_size$",
     "data.train_batch_size=13 trainer.v1.trainer_mode=curro_colocate_async": (
@@ -113,6 +112,8 @@ REFUSED = {
     ),
     "data.train_batch_size=10 trainer.v1.trainer_mode=curro_colocate_async "
     "trainer.v1.colocate_async.num_warmup_batches=1.55": "keeps 15 more in flight",
+    # GPUs that are lent out between the steps
+    " ".join([*SEPARATE, f"{SWITCH}=True"]): f"set {SWITCH}=False",
 }
 
 

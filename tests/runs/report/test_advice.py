@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from curro.core.bases import Reason
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.runs.report.advice import RULES, advise, headlines, verdict
@@ -129,6 +130,26 @@ def test_the_verdict_is_of_the_groups_that_the_estimate_is_of(tmp_path):
     assert verdict(read_history(folder)).word == "unknown", "the estimate is lost"
 
 
+def test_a_verdict_of_no_gain_has_the_log_s_sentence_with_the_cause(tmp_path):
+    rates, reasons = [0.5, 0.0, 0.0, 0.0] * 64, np.repeat([Reason.EXPLORATION, *[Reason.PRIORITY] * 3], 4)
+    columns = {"metrics": QUARTER, "reason": np.tile(reasons, 16).tolist()}
+    level = verdict(history_of(tmp_path / "level", rates, **columns))
+    # Agresti and Coull give 0.1999 to 0.3078 for 64 of 256; 0.05999 / (0.0625 + sqrt(0.003906 - 0.003599)),
+    # (0.0625 + sqrt(0.003906 - 0.003549)) / 0.06
+    assert level.sentence.startswith(
+        "In the last 256 groups the curriculum found 1.00 (0.75 to 1.36) times as"
+    )
+    assert level.word == "level"
+    assert level.sentence.endswith(
+        "an estimated 25% (20% to 30%). So far the method finds no more than uniform sampling: 25% of "
+        "the groups that it chose have a signal, and of random ones an estimated 25%. What the method reads "
+        "does not tell which prompts have a signal: try frontier:features=text+entropy, known pass rates "
+        "(--known), or uniform sampling."
+    )
+    unknown = verdict(history_of(tmp_path / "unknown", rates, metrics=QUARTER))  # no random groups are known
+    assert unknown.sentence.endswith("against an estimated 25% (20% to 30%).")
+
+
 NONE = {"signal/uniform_share": 0.0, "signal/uniform_share_low": 0.0, "signal/uniform_share_high": 0.0625}
 
 
@@ -169,3 +190,24 @@ def test_judgments_that_hold_no_number(tmp_path):
     assert "unreadable-judgments" in found(history_of(tmp_path / "run", MIXED, metrics=judged))
     some = judged | {"judge/failures": 100.0}
     assert "unreadable-judgments" not in found(history_of(tmp_path / "some", MIXED, metrics=some))
+
+
+def test_a_reward_of_one_value_is_the_cause_of_what_else_is_seen(tmp_path):
+    accepted = found(history_of(tmp_path / "run", [1.0] * 128, admitted=False))
+    assert set(accepted) == {"one-reward"}
+    assert "the reward accepts anything" in accepted["one-reward"].advice
+
+
+def test_cut_completions_are_no_cause_of_solved_prompts(tmp_path):
+    assert list(found(history_of(tmp_path / "run", [1.0, 1.0, 1.0, 0.5] * 32, cut=4))) == [
+        "cut-completions", "most-flat",
+    ]  # fmt: skip
+
+
+def test_a_collapse_is_seen_in_random_prompts_alone(tmp_path):
+    """The method may have gone on to harder prompts; random ones are of the same data all along."""
+    rates = [0.5] * 256 + [0.0] * 256
+    random = {"reason": int(Reason.EXPLORATION)}
+    assert list(found(history_of(tmp_path / "random", rates, **random))) == ["collapsed"]
+    assert list(found(history_of(tmp_path / "chosen", rates))) == ["most-flat"]
+    assert "collapsed" not in found(history_of(tmp_path / "few", rates[:256] + [0.5, 0.0] * 128, **random))

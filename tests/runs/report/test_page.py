@@ -14,7 +14,6 @@ ALWAYS = [
     "What the chosen prompts gave",
     "Reward of the training rollouts",
 ]
-OWN = {"published": [], "default": [], "uniform": [], "predicting": ["Predicted and realised success rate"]}
 
 
 class Reader(HTMLParser):
@@ -38,11 +37,11 @@ class Reader(HTMLParser):
         self.texts.append(data.strip())
 
 
-@pytest.mark.parametrize("name", list(OWN))
+@pytest.mark.parametrize("name", ["published", "default", "uniform", "predicting"])
 def test_a_page_has_the_pictures_of_its_method(pages, name):
     page, read = pages[name], Reader(pages[name])
     titles = re.findall(r"<figure>\s*<h3>(.*?)</h3>", page)
-    assert sorted(titles) == sorted(ALWAYS + OWN[name])
+    assert sorted(titles) == sorted(ALWAYS)
     assert read.tags.count("figure") == len(titles)
     assert "Hardest" in read.texts
     assert "in 120 training steps" in read.texts

@@ -73,7 +73,7 @@ class CurriculumSampler(TaskSampler):
     Args:
         curriculum: over the tasks, in their order; one that was built from a bare number takes over their
             keys.
-        tasks: of one environment.
+        tasks: one environment's.
         run: counts the groups without a reward of all environments.
 
     Raises:

@@ -22,7 +22,7 @@ class ServeSettings:
     """Which curriculum is served, and where it is kept.
 
     Attributes:
-        folder: of the service.
+        folder: the service's.
         curriculum: the arguments of `Curriculum`, by name.
         data: the prompts, as `load_prompts` takes them; in their place may stand
         prompts: the number of prompts, if no method looks at them.

@@ -36,7 +36,7 @@ def serve(
 
     Args:
         curriculum: the curriculum before its first step.
-        folder: of the service: state, token, checkpoints.
+        folder: holds the service's state, token and checkpoints.
         port: on the loopback interface; 0 takes a free one. Only this machine reaches it.
         say: called with the address once requests are answered.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
@@ -95,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
     # the head and the body go out together: apart, the second would wait for an acknowledgement
     wbufsize = -1
     protocol_version = "HTTP/1.1"
-    default_request_version = "HTTP/1.0"  # of 0.9, a malformed request would get no status
+    default_request_version = "HTTP/1.0"  # with 0.9 a malformed request would get no status
 
     def _respond(self) -> None:
         try:

@@ -84,14 +84,14 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
         scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1
             (`curro.hosts.trl.auxiliary.ScaledRate`), for advantages r - mean r.
-        log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
+        log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only
             `curro.hosts.trl.observe.LOGGED_METRICS`; the run folder has them all.
         no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
             not fit before the model is loaded.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Attributes:
-        curriculum: the main process's knows all rewards; those of other processes are never asked.
+        curriculum: the main process's knows all rewards; the others are never asked.
         policy: what the curriculum asks.
         rows: the rows of the data set that this process is rolling out, one a rollout.
 
@@ -137,7 +137,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         **kwargs: Any,
     ) -> None:
         given = dict(inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments)
-        given |= given.pop("kwargs", {})  # of a class that another library has put in TRL's place
+        given |= given.pop("kwargs", {})  # where another library has put a class in TRL's place
         factory = given.get("environment_factory")
         if environment is not None:
             for other in ("rollout_func", "environment_factory", "tools"):
@@ -260,10 +260,12 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             return output
         curriculum, logged = self.curriculum, self._logged
         self._auxiliary, self.policy.seconds = [], 0.0
+        if self.state.max_steps > 0:
+            curriculum.expect(self.state.max_steps)
         before = curriculum.ledger.tickets
         try:
             output = self._fill_batch() if self._merges_rounds else self._draw_batch()
-        finally:  # of prompts that came again for a batch, and after an error of all that were drawn
+        finally:  # drop prompts that came again for a batch, and after an error all that were drawn
             release(curriculum, np.setdiff1d(curriculum.ledger.tickets, before))
         metrics = curriculum.metrics() if self.accelerator.is_main_process else {}
         if logged is not None:
@@ -311,7 +313,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _roll_out(self, draw: Draw) -> dict[str, Any]:
         """Generate and score the rollouts of a draw; every process has an equal share of them.
 
-        `_rewards` are then those of all processes, `_completions` this one's.
+        Afterwards `_rewards` holds the rewards of all processes, `_completions` this one's completions.
         """
         prompts = np.repeat(draw.prompts, draw.rollouts).tolist()
         mine = own_share(self.accelerator, prompts)
@@ -452,7 +454,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         credit = credit_PG[np.arange(credit_PG.shape[1]) < sizes_P[:, None]]
         share = own_share(self.accelerator, torch.from_numpy(credit)).to(output["advantages"])
         output["advantages"] = output["advantages"] * share if is_factor else share
-        logged = self._logs.get("advantages")  # of one generation: what comes takes the place of as many
+        logged = self._logs.get("advantages")  # one generation's: what comes takes the place of as many
         if logged is not None:
             logged.extend((credit * [*logged] if is_factor else credit).tolist())
         if self.curriculum.has_allocation:  # TRL has taken every row for a group
@@ -475,7 +477,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output, sizes_P = self._put_together(batch), np.array(list(map(len, groups)))
         variances_P = self.feedback(range(len(groups)), rewards_of(batch), sizes_P).variances
         self._credit(output, [group.verdict for group in groups], sizes_P, variances_P)
-        for name, values in in_rounds.items():  # of all rounds; TRL has described the batch's completions
+        # means over all rounds; TRL has described the batch's completions
+        for name, values in in_rounds.items():
             if not name.startswith(("completions/", "num_tokens")):
                 usual[name].append(float(np.mean(values)))
         self._fill_metrics = self.fill.batch_counts.metrics()
@@ -526,7 +529,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         return inputs
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """TRL's loss and, in the first pass over a generation, that of the auxiliary samples.
+        """TRL's loss and, in the first pass over a generation, the auxiliary samples' loss.
 
         METIS (9) has no ratio that would correct for an older policy, so with `num_iterations` > 1 they are
         trained on once. "judge/loss" in the log is (9) itself.

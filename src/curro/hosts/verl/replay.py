@@ -84,7 +84,7 @@ def held_out_signal(
     Args:
         sources: the name of the data source, one a session.
         infos: the `reward`, and verl's `reward_extra_info` by key, N each, None where a session lacks it.
-        parts: of the signal, each at most `largest` in size.
+        parts: the signal's, each at most `largest` in size.
     """
     rewards_N = np.asarray(infos["reward"], np.float64)
     names = {SCORED, *parts} & infos.keys()
@@ -264,7 +264,7 @@ class ReportingBuffer(Host):
         running |= growing
 
     def _divide(self, uids: set[str]) -> set[str]:
-        """Divide what is left of the budget among groups; returns the uids of those that get some of it."""
+        """Divide what is left of the budget among groups; returns the uids of the groups that get some."""
         groups = self.finished_groups(uids, self.first)
         self.looked = (self.looked & self.prompt_global_steps["train"].keys()) | uids
         tq.kv_batch_put(keys=sorted(uids), partition_id="train", tags=[{LOOKED: True}] * len(uids))

@@ -95,6 +95,7 @@ class CurriculumTrainer(Host):
 
     owner: CurriculumClient
     train_dataloader: Any
+    total_training_steps: int
     actor_rollout_wg: Any
 
     _mini_batches = 1
@@ -140,6 +141,7 @@ class CurriculumTrainer(Host):
         signal = self.owner.build(
             settings.curriculum, rows, folder, settings.keep, model, reward_parts(self.config)
         )
+        self.owner.expect(max(self.total_training_steps, 1))
         if signal and "signal" not in settings.curriculum:
             logging.getLogger(__name__).warning(describe_signal(signal))
         if settings.keep.per_group:
@@ -155,7 +157,7 @@ class CurriculumTrainer(Host):
         if self.settings.selection.policy_use:
             client = self.get_llm_client()
             self.owner.serve(Serving.of(client, self.tokenizer, self.config))
-            # the workers' loss has to add that of the auxiliary samples
+            # the workers' loss has to add the auxiliary samples'
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_auxiliary, actor))
 

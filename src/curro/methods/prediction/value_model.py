@@ -34,7 +34,7 @@ class ValueModel(Predictor):
     Args:
         predicts: "success-rate", the group's mean on the scale of the reward range, or "variance".
         hidden: width of the head's hidden layer.
-        learning_rate: of AdamW, constant.
+        learning_rate: AdamW's, constant.
         batch: outcomes of an update, drawn at random where a step has more; also prompts read at a time.
         frozen: train and save the head alone, for large models.
 

@@ -41,7 +41,7 @@ class AdaptiveExploration:
     noticed soon.
 
     **Bound.** Let U be the gain that uniform sampling would have had in all places of a run, with the policy
-    of each step, and M that of the method. Batches are observed before the next one is drawn. Then the
+    of each step, and M the method's gain. Batches are observed before the next one is drawn. Then the
     expected gain of the run is at least
 
         (1 - e - d) / (1 + b) (U - ln(4) / h) + (e - 0.72 h) U,    b = 0.25:
@@ -59,6 +59,12 @@ class AdaptiveExploration:
     q_j / p_j <= 1 / (1 - e - d), the gain e U + d M + (1 - e - d) sum_j q_j g_j is at least the bound plus
     (d - (e' - 2) h) M, which is not negative.
 
+    **Late outcomes.** The proof takes q at the draw and q at its update for the same. With asynchronous
+    trainers up to D further batches are drawn between the two. The gains stay unbiased, as each is divided
+    by the probability of its own draw, and the floors hold: the expected gain is at least e U + d M,
+    whatever D. How much more it is, is not proved: exponential weights with late outcomes lose in addition
+    in proportion to h D ("Delay and cooperation in nonstochastic bandits", Cesa-Bianchi et al., JMLR 2019).
+
     Attributes:
         log_odds: ln(q / (1 - q)).
     """
@@ -70,7 +76,7 @@ class AdaptiveExploration:
         self.table = table
         # what a gain of 1 adds to the log odds: h / p, or -h / (1 - p)
         self.step_N = table.add("exploration_step", np.float32, 0)
-        # of each group: the prompt, and what it adds to the log odds
+        # rows of each group: the prompt, and what it adds to the log odds
         self.unlearned = UnlearnedGroups(2)
 
     @property

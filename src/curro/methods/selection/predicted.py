@@ -214,8 +214,8 @@ def frontier(
     changes more, would wait until the others are solved.
 
     Args:
-        candidates, exploration, exponent: of `Predicted`.
-        thompson, prior_rollouts, features, known: of `FeaturePosterior`.
+        candidates, exploration, exponent: `Predicted`'s.
+        thompson, prior_rollouts, features, known: `FeaturePosterior`'s.
     """
     predictor = {
         "name": "frontier",
@@ -244,8 +244,8 @@ def posterior(
     is nearest to 1/2, as the paper does.
 
     Args:
-        candidates, target, exploration: of `Predicted`; target=none takes the highest p(1-p) instead.
-        thompson, half_life: of `FadedPosterior`.
+        candidates, target, exploration: `Predicted`'s; target=none takes the highest p(1-p) instead.
+        thompson, half_life: `FadedPosterior`'s.
         known: a column of the data set with pass rates known before training. A regression then makes the
             prior of each prompt of it.
     """

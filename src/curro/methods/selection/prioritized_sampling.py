@@ -21,7 +21,7 @@ _STANDARD = 1e-4
 
 
 class PrioritizedSampling(Selection):
-    """Prompts at random, those whose latest group had larger advantages more often (PPS).
+    """Prompts at random, more often the larger the advantages of their latest groups were (PPS).
 
     Source: "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing", equations 7 to 11.
 
@@ -41,13 +41,13 @@ class PrioritizedSampling(Selection):
             reward ranges, for comparison with prioritized replay.
         statistics: "raw": A = (r - mean) / (std + 1e-4), equation 1, whatever the group is credited with;
             "smoothed": the advantages of `advantage="smoothed"`.
-        exponent: lambda of (10), from 0; 0 is uniform. The paper gives no value for it and beta: its code
+        exponent: lambda in (10), from 0; 0 is uniform. The paper gives no value for it and beta: its code
             has 0.6 and 0.4.
-        beta: of (11), in [0, 1], at the first step.
+        beta: (11)'s, in [0, 1], at the first step.
         anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
         epsilon: above 0.
-        normalize: the largest weight of (11) is that of the "batch", by which `Curriculum.credit` divides,
-            or of "all" prompts, by which weights are divided as they are drawn.
+        normalize: where the largest weight of (11) is looked for: in the "batch", by `Curriculum.credit`, or
+            among "all" prompts, by which weights are divided as they are drawn.
 
     Raises:
         ConfigError: an option that is none of these; "smoothed" without the advantage.

@@ -46,13 +46,13 @@ class PublishedReplay(Selection):
 
     Args:
         smoothing: weight of the new observation (section 5: 0.8).
-        initial_priority: of prompts not seen yet; infinity makes every prompt come once before any
-            comes twice, exploration and retests aside (section 2). Section 5: 0.2.
+        initial_priority: the priority of prompts not seen yet; infinity makes every prompt come once before
+            any comes twice, exploration and retests aside (section 2). Section 5: 0.2.
         draw: "top" takes the highest priorities, as the paper's heap does, ties at random;
             "proportional" draws with probability proportional to the priority (section 4.2).
         exploration: the share of batches drawn uniformly from the main heap (4.2, 5).
         bonus: added where p >= 1/2, for concise reasoning (section 4.4, 5: 1e-4).
-        tolerance: of the success rate from 0 and 1, for the pools (section 4.1); section 5: 0.
+        tolerance: how far the success rate may be from 0 and 1, for the pools (section 4.1); section 5: 0.
         retest_every: training steps between retests (section 5: 10); 0 for none.
         retest_solved, retest_unsolved: how many of each pool (section 5: 1 and 3).
 

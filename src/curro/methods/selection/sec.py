@@ -37,12 +37,12 @@ class SelfEvolvingCurriculum(Selection):
     Outcomes count from the next step on, whenever in a step they come.
 
     Args:
-        column: of the data set: a category a value, or `categories` parts of about equal size if it has
-            more values than that and all are numbers (pass rates). None: the prompts' sources, if there
+        column: a column of the data set, a category a value; or `categories` parts of about equal size if it
+            has more values than that and all are numbers (pass rates). None: the prompts' sources, if there
             are several; else the data set is cut, in its own order, into `categories` parts of equal size.
             A warning says so where the data set has rows.
-        categories: of table 5, in 1..1000.
-        temperature: of table 5, above 0; in units of A.
+        categories: as in table 5, in 1..1000.
+        temperature: as in table 5, above 0; in units of A.
         rate: table 5's moving average, in (0, 1].
         standardize: A_i = (r_i - mean r) / (std r + 1e-4), GRPO's.
 
@@ -76,7 +76,7 @@ class SelfEvolvingCurriculum(Selection):
         self.category_N = table.add("sec_category", np.int16, 0)
         self.category_N[:] = category_N
         self.value_C = np.zeros(len(self.names))
-        self.unlearned = UnlearnedGroups(3)  # of each group: prompt, category, mean |A|
+        self.unlearned = UnlearnedGroups(3)  # prompt, category and mean |A| of each group
         self.step = -1
 
     def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:

@@ -27,7 +27,7 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
     it afterwards is a plain model.
 
     Args:
-        dtype: of the weights; "auto" as they were saved. A policy is trained in float32, with autocast where
+        dtype: the weights'; "auto" as they were saved. A policy is trained in float32, with autocast where
             there is a GPU: the steps of a learning rate of 1e-6 are lost in bfloat16 weights.
     """
     provided = provider(name)

@@ -1,6 +1,6 @@
 """An engine that asks an OpenAI-compatible server: vLLM, SGLang, `transformers serve`, others.
 
-A rollout is a request of its own: some servers give no more to a request, and those that give several keep
+A rollout is a request of its own: some servers give no more to a request, and others that give several keep
 a prompt that they have just seen. Requests ask for a stream, because these servers stop generating when a
 streaming client hangs up: that is how a cancelled call stops. A server that does not stream is read too, but
 it goes on generating what was cancelled. A tiny request before the first one finds out what a server knows.
@@ -52,13 +52,15 @@ class Answer:
 
     Attributes:
         pieces: the parts of the text.
-        ids, logprobs: of the tokens, as the server sent them; ids is None where it sent none.
+        ids, logprobs: the tokens', as the server sent them; ids is None where it sent none.
+        likeliest: in each token's place the log-probabilities of the likeliest tokens, where they were asked.
         finish: the server's reason to finish; None while the completion goes on.
     """
 
     pieces: list[str] = field(default_factory=list)
     ids: list[Any] | None = None
     logprobs: list[Any] = field(default_factory=list)
+    likeliest: list[list[float]] = field(default_factory=list)
     finish: str | None = None
 
     def add(self, chunk: Any) -> None:
@@ -73,7 +75,7 @@ class Answer:
     def _add(self, part: Mapping[str, Any]) -> None:
         message = part.get("delta", part.get("message"))
         piece = message.get("content") if isinstance(message, Mapping) else part.get("text")
-        if isinstance(piece, list):  # parts, of which those of a thought are not the answer
+        if isinstance(piece, list):  # parts, of which a thought's are not the answer
             texts = [item.get("text") for item in piece if isinstance(item, Mapping) and "text" in item]
             piece = "".join(text for text in texts if isinstance(text, str))
         if isinstance(piece, str):
@@ -88,8 +90,11 @@ class Answer:
             if isinstance(content, list):
                 items = [item if isinstance(item, Mapping) else {} for item in content]
                 self.logprobs += [item.get("logprob") for item in items]
+                self.likeliest += [_numbers(item.get("top_logprobs")) for item in items]
             elif isinstance(logprobs.get("token_logprobs"), list):
                 self.logprobs += logprobs["token_logprobs"]
+                places = logprobs.get("top_logprobs")
+                self.likeliest += map(_numbers, places) if isinstance(places, list) else ()
         if isinstance(part.get("finish_reason"), str):
             self.finish = part["finish_reason"]
 
@@ -114,7 +119,7 @@ class Answer:
         if self.finish in _BROKEN:
             return Rollout("", error=f"the server ended the completion with {self.finish!r}")
         token_ids = self.token_ids
-        numbers = [float(p) for p in self.logprobs if type(p) in (int, float) and math.isfinite(p)]
+        numbers = _numbers(self.logprobs)
         fits = token_ids is not None and len(numbers) == len(self.logprobs) == len(token_ids)
         return Rollout(
             self.text,
@@ -122,6 +127,13 @@ class Answer:
             tuple(numbers) if fits and with_logprobs else None,
             "length" if self.finish == "length" else "stop",
         )
+
+
+def _numbers(values: Any) -> list[float]:
+    """The log-probabilities in a list of them or of tokens, or in an object with those of texts."""
+    values = values.values() if isinstance(values, Mapping) else values if isinstance(values, list) else ()
+    numbers: list[Any] = [value.get("logprob") if isinstance(value, Mapping) else value for value in values]
+    return [float(p) for p in numbers if type(p) in (int, float) and math.isfinite(p)]
 
 
 # httpx of openai 2, httpx2 of openai 3
@@ -194,7 +206,7 @@ class Server:
 
     Args:
         url: with the path of the API, as `http://host:8000/v1`.
-        tokens: of an answer, at most; a longer one is not read.
+        tokens: the most tokens of an answer; a longer one is not read.
         connections: requests under way at once.
         timeout: seconds that a request may take.
         retries: how often a failed request is repeated.
@@ -368,7 +380,7 @@ class OpenAIEngine:
         base_url: `http://host:port`, or with a path as `http://host:port/v1`.
         model: the model's name there; None where the server has one only.
         max_new_tokens: tokens a rollout, at most.
-        temperature: of sampling, without top-k and penalties where the server lets itself be told.
+        temperature: the sampler's, without top-k and penalties where the server lets itself be told.
         top_p: tokens are drawn from the likeliest that have this probability together.
         connections: requests under way at once.
         timeout: seconds that a request may take, its wait on the server included.
@@ -431,7 +443,7 @@ class OpenAIEngine:
             PromptError: the server refuses this prompt.
         """
         body = self._body(prompt, await self.fields(chat=not isinstance(prompt, str)))
-        answers = await _together([self.server.ask(body) for _ in range(n)])
+        answers = await together([self.server.ask(body) for _ in range(n)])
         rollouts = [
             answer.rollout(with_logprobs=self.with_logprobs)
             if isinstance(answer, Answer)
@@ -500,7 +512,7 @@ class OpenAIEngine:
         )
 
 
-async def _together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
+async def together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
     """Their results; when one fails, or the caller is cancelled, none is left running."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curro.core.standing import WINDOW, Standing
+from curro.core.bases import Reason
+from curro.core.standing import FLAT, UNIFORM_LEAST, WINDOW, Standing, no_gain
 from curro.core.text import readable
 from curro.methods.prediction.quality import rank_correlation
-from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History
-from curro.runs.report.prediction import predictions_of
+from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History, scale
 
 RECENT = 256
 """The number of latest groups that are judged."""
@@ -34,8 +34,18 @@ MOST_UNREADABLE = 0.5
 STRONGER = 1.5
 """Factor of uniform sampling's gradients above which the learning rate may be too high."""
 
-ENOUGH_ROLLOUTS = 300
-"""Rollouts after which a source of pass rate 1% has had no reward with a chance of 5%."""
+ENOUGH_ROLLOUTS, ENOUGH_REWARDS = 300, 5
+"""Rollouts after which a source of pass rate 1% has had no reward with a chance of 5%; and how many rewards
+so many rollouts of all sources have had, of which there are none with a chance of 1%."""
+
+OUTSIDE = 0.1
+"""How far, in reward ranges, mean rewards may lie outside of the range: a small bonus is no mistake."""
+
+COLLAPSE = 3
+"""The factor by which random prompts succeed more seldom after a collapse."""
+
+ALIKE = 0.2
+"""Least shares of groups that are all wrong and all right by which rollouts, if nearly all are, are alike."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +83,9 @@ def advise(history: History) -> list[Advice]:
 
 
 def verdict(history: History) -> Assessment:
-    """How many times as many groups with a signal the run found as uniform sampling would have.
+    """How many times as many groups with a signal the run found as uniform sampling, and why no more.
 
-    Both are of the same groups: the latest 1,024 up to the step that the estimate was written in.
+    Both count the same groups: the latest 1,024 up to the step that the estimate was written in.
     """
     groups = history.groups
     if _recent(history) is None:
@@ -96,11 +106,84 @@ def verdict(history: History) -> Assessment:
         )
     share, ends = signal_share(history, rows), (min(low, uniform), max(high, uniform))
     standing = Standing(len(rows), share, uniform, ends)
-    name = readable(history.method, 60) or "the curriculum"
-    return Assessment(
-        standing.word,
-        f"{standing.sentence(name)}: {share:.0%} of them had one, "
-        f"against an estimated {uniform:.0%} ({low:.0%} to {high:.0%}).",
+    sentence = standing.sentence(readable(history.method, 60) or "the curriculum")
+    if standing.word != "works" and _cause(history) is None:
+        sentence += _no_gain(history, rows, uniform)
+    return Assessment(standing.word, sentence)
+
+
+def _no_gain(history: History, rows: np.ndarray, uniform: float) -> str:
+    """The log's sentence on a method that finds no more than uniform sampling, for these rows of groups."""
+    groups = history.groups
+    chosen = ~_is_random(history, rows)
+    if np.count_nonzero(~chosen) < UNIFORM_LEAST:
+        return ""
+    sentence = no_gain(uniform, chosen, groups.state[rows] != LEARNABLE, groups.rate[rows])
+    return "" if sentence is None else f" {sentence[0].upper()}{sentence[1:]}"
+
+
+def _is_random(history: History, rows: np.ndarray) -> np.ndarray:
+    """Which of these groups' prompts were drawn at random from all, bool."""
+    return np.isin(history.groups.reason[rows], (Reason.EXPLORATION, Reason.UNIFORM))
+
+
+def one_reward(history: History) -> Advice | None:
+    """All rollouts of the run had the same reward."""
+    groups = history.groups
+    if len(groups.rate) < LEAST or (groups.state == LEARNABLE).any() or np.ptp(groups.rate) > 0:
+        return None
+    rate, (low, high) = float(groups.rate[0]), scale(history.config).reward_range
+    if rate <= 0:
+        advice = (
+            "Read some (curro inspect RUN PROMPT): if answers are right, the reward does not recognise them; "
+            "if they are wrong, add easier prompts, or start from a model that solves some."
+        )
+    elif rate >= 1:
+        advice = "Read some (curro inspect RUN PROMPT): if answers are wrong, the reward accepts anything; "
+        advice += "if they are right, add harder prompts."
+    else:
+        advice = "Score a right and a wrong answer: the reward may not depend on the completion."
+    return Advice(
+        "one-reward",
+        f"All rollouts of {len(groups.rate):,} groups had the reward {low + rate * (high - low):g}.",
+        advice,
+    )
+
+
+def outside_range(history: History) -> Advice | None:
+    """Mean rewards lie far outside of the reward range."""
+    rates = history.groups.rate
+    if _recent(history) is None or (rates.min() >= -OUTSIDE and rates.max() <= 1 + OUTSIDE):
+        return None
+    low, high = scale(history.config).reward_range
+    least, most = (low + float(rate) * (high - low) for rate in (rates.min(), rates.max()))
+    return Advice(
+        "outside-range",
+        f"Mean rewards of groups are from {least:g} to {most:g}, the reward range is {low:g} to {high:g}: "
+        "success rates and predictions misread what lies outside of it.",
+        "Set --reward-range to the rewards of complete failure and of complete success.",
+    )
+
+
+def collapsed(history: History) -> Advice | None:
+    """Random prompts succeed far more seldom than earlier in the run."""
+    recent = _recent(history)
+    if recent is None:
+        return None
+    now = history.groups.rate[recent[_is_random(history, recent)]]
+    earlier = np.arange(recent[0])
+    before = history.groups.rate[earlier[_is_random(history, earlier)]]
+    if min(len(now), len(before)) < UNIFORM_LEAST:
+        return None
+    error = (before.var() / len(before) + now.var() / len(now)) ** 0.5
+    if now.mean() >= before.mean() / COLLAPSE or before.mean() - now.mean() < max(4 * error, 0.05):
+        return None
+    return Advice(
+        "collapsed",
+        f"The policy has collapsed: random prompts succeed in {now.mean():.0%} of their rollouts, and did in "
+        f"{before.mean():.0%} before.",
+        "Read its latest rollouts (curro inspect RUN PROMPT), go back to an earlier checkpoint, and lower "
+        "the learning rate.",
     )
 
 
@@ -113,11 +196,14 @@ def most_flat(history: History) -> Advice | None:
     flat, wrong, right = (
         float(np.mean(part)) for part in (state != LEARNABLE, state == UNSOLVED, state == SOLVED)
     )
-    if flat < MOST_FLAT:
+    cause = _cause(history)
+    if flat < MOST_FLAT or (cause is not None and (wrong >= right or cause.name != "cut-completions")):
         return None
     advice = (
-        "Raise the rollouts of each prompt, add easier prompts, or start from a model that was fine-tuned on "
-        "worked answers; read some rollouts first: the reward may not recognise right answers."
+        "Rollouts of a prompt nearly always agree: sample with a higher temperature, or raise their number."
+        if flat > FLAT and min(wrong, right) > ALIKE
+        else "Raise the rollouts of each prompt, add easier prompts, or start from a model that was "
+        "fine-tuned on worked answers; read some rollouts first: the reward may not recognise right answers."
         if wrong >= right
         else "The data is too easy now: add harder prompts, or leave the solved ones out (curro curate)."
     )
@@ -130,14 +216,15 @@ def most_flat(history: History) -> Advice | None:
 
 
 def rewardless_source(history: History) -> Advice | None:
-    """A source never has a reward while others have."""
+    """A source never has a reward while others have one so often that it is no chance."""
     groups = history.groups
     size = np.where(np.isnan(groups.rollouts), 1, groups.rollouts)
-    silent = []
+    silent, mean = [], float(np.average(groups.rate, weights=size)) if size.sum() > 0 else 0.0
     for number, name in enumerate(groups.sources):
         rows = groups.source == number
         rollouts = float(size[rows].sum())
-        if rollouts >= ENOUGH_ROLLOUTS and not groups.rate[rows].any():
+        is_silent = rollouts >= ENOUGH_ROLLOUTS and not groups.rate[rows].any()
+        if is_silent and rollouts * mean >= ENOUGH_REWARDS:
             silent.append((name, rollouts))
     if not silent or not groups.rate.any():
         return None
@@ -157,7 +244,7 @@ def gate_rejects(history: History) -> Advice | None:
     if recent is None:
         return None
     share = float(history.groups.admitted[recent].mean())
-    if share >= LEAST_ADMITTED:
+    if share >= LEAST_ADMITTED or _cause(history) is not None:
         return None
     cost = f"an admitted group costs {1 / share:.0f}" if share else "none was admitted"
     return Advice(
@@ -169,15 +256,19 @@ def gate_rejects(history: History) -> Advice | None:
 
 def bad_predictions(history: History) -> Advice | None:
     """Predictions order prompts worse than chance would."""
-    predictions = predictions_of(history)
-    if predictions is None:
+    groups = history.groups
+    low, high = scale(history.config).reward_range
+    realised = {"predicted_variance": groups.variance / (high - low) ** 2, "predicted_rate": groups.rate}
+    name = next((name for name, values in groups.predicted.items() if not np.isnan(values).all()), None)
+    if name is None:
         return None
-    rows = np.flatnonzero(predictions.explored)[-2 * RECENT :]
+    predicted, explored = groups.predicted[name], groups.reason == Reason.EXPLORATION
+    rows = np.flatnonzero(~np.isnan(predicted) & explored)[-2 * RECENT :]
     if len(rows) < LEAST:
-        rows = np.flatnonzero(~predictions.explored)[-2 * RECENT :]
+        rows = np.flatnonzero(~np.isnan(predicted) & ~explored)[-2 * RECENT :]
     if len(rows) < LEAST:
         return None
-    rho = rank_correlation(predictions.predicted[rows], predictions.realised[rows])
+    rho = rank_correlation(predicted[rows], realised[name][rows])
     if not rho * (len(rows) - 1) ** 0.5 < -2:
         return None
     return Advice(
@@ -231,15 +322,24 @@ def unreadable_judgments(history: History) -> Advice | None:
     )
 
 
+CAUSES: tuple[Callable[[History], Advice | None], ...] = (one_reward, collapsed, cut_completions)
+"""Rules that say why groups have no signal; what would be advised without knowing it is wrong then."""
+
 RULES: tuple[Callable[[History], Advice | None], ...] = (
+    *CAUSES,
+    outside_range,
     most_flat,
     rewardless_source,
     gate_rejects,
-    cut_completions,
     bad_predictions,
     unreadable_judgments,
     learning_rate,
 )
+
+
+def _cause(history: History) -> Advice | None:
+    """Why groups have no signal, if one of `CAUSES` knows."""
+    return next((advice for rule in CAUSES if (advice := rule(history)) is not None), None)
 
 
 def _recent(history: History) -> np.ndarray | None:

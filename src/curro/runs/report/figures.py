@@ -1,4 +1,4 @@
-"""Draw the six figures of a run's page, and the two that compare runs, with matplotlib.
+"""Draw the five figures of a run's page, and the two that compare runs, with matplotlib.
 
 Each function draws one figure, or returns None where the run holds nothing to show in it.
 """
@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 
 from curro.core.text import readable, slug
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, GroupColumns, History
-from curro.runs.report.prediction import calibration_bins, predictions_of
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777")
 """Okabe and Ito's, told apart by colour-blind readers."""
@@ -56,8 +55,6 @@ POINTS, MARKED = 300, 60
 MOST_SOURCES = 6
 """Sources that a figure shows by name; the others are drawn together."""
 
-LEAST_PREDICTED = 64
-"""Groups from which on predictions are drawn."""
 
 STEP = "training step"
 
@@ -181,32 +178,12 @@ def lengths(history: History) -> Picture | None:
     return _picture("lengths", "Length of the completions", axes, caption)
 
 
-def calibration(history: History) -> Picture | None:
-    """Mean outcomes against mean predictions, in bins of about equally many groups."""
-    predictions = predictions_of(history)
-    if predictions is None or len(predictions.predicted) < LEAST_PREDICTED:
-        return None
-    mean, realised, error = calibration_bins(predictions.predicted, predictions.realised)
-    ends = [min(mean.min(), realised.min()), max(mean.max(), realised.max())]
-    axes = _axes()
-    axes.plot(ends, ends, color=GREY, linewidth=1)
-    axes.errorbar(mean, realised, 2 * error, color=BLUE, marker="o", markersize=3.5, capsize=0)
-    caption = "Tenths of the predicted groups, two standard errors to both sides. The grey line is perfect."
-    if judgments := history.last("judge/judgments"):
-        failures = history.last("judge/failures")
-        if judgments == judgments:
-            caption += f" Of {judgments:,.0f} judgments, {failures:,.0f} could not be read."
-    title = f"Predicted and realised {predictions.quantity}"
-    return _picture("calibration", title, axes, caption, x_label="predicted", y_label="came")
-
-
 FIGURES: tuple[Callable[[History], Picture | None], ...] = (
     held_out,
     outcomes,
     reward,
     source_rates,
     lengths,
-    calibration,
 )
 
 
@@ -217,7 +194,6 @@ def lines(
     caption: str = "",
     *,
     x_label: str = STEP,
-    y_label: str = "",
     marked: bool = False,
 ) -> Picture | None:
     """Draw named curves x, y, or x, y, half with a band around y; empty ones are left out."""
@@ -236,7 +212,7 @@ def lines(
             )  # fmt: skip
             if half:
                 axes.fill_between(x, y - half[0], y + half[0], color=colour, alpha=0.16, linewidth=0)
-        return _picture(slug(name), title, axes, caption, x_label=x_label, y_label=y_label)
+        return _picture(slug(name), title, axes, caption, x_label=x_label)
 
 
 def thin(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -321,7 +297,7 @@ def _picture(
     axes.set_xlabel(x_label, labelpad=2)
     if y_label:
         axes.set_ylabel(y_label, labelpad=2)
-    axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5, integer=x_label != "predicted"))
+    axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5, integer=True))
     axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: short(value))

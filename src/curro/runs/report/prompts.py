@@ -15,7 +15,7 @@ import numpy as np
 from curro.core.bases import Reason
 from curro.core.text import printable
 from curro.runs.json_lines import as_object, whole_lines
-from curro.runs.reader import LARGEST, LEARNABLE, UNSOLVED, GroupColumns
+from curro.runs.reader import LARGEST, LEARNABLE, GroupColumns
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,9 @@ class Ranking:
 
 
 def rankings(groups: GroupColumns, n: int) -> list[Ranking]:
-    """Take the first n prompts of each of the four rankings."""
+    """Take the first n prompts of each of the three rankings."""
     rows = np.flatnonzero(groups.latest)
     prompts, rate, last = groups.prompt[rows], groups.rate[rows], groups.step[rows]
-    before = groups.state[np.maximum(groups.earlier[rows], 0)]
     size = int(prompts.max()) + 1 if len(prompts) else 0
     visits = np.bincount(groups.prompt, minlength=size)[prompts]
     # the last assignment of a prompt wins: its best group, the latest of equals
@@ -69,7 +68,6 @@ def rankings(groups: GroupColumns, n: int) -> list[Ranking]:
             for i in top
         ]  # fmt: skip
 
-    is_lost, is_learnt = (best >= 0.5) & (rate < 0.5), (rate >= 0.5) & (groups.earlier[rows] >= 0)
     return [
         Ranking(
             "Hardest",
@@ -84,12 +82,7 @@ def rankings(groups: GroupColumns, n: int) -> list[Ranking]:
         Ranking(
             "Regressed",
             "At least half succeeded in an earlier group, fewer in the latest. A small fall may be chance.",
-            take(is_lost, rate - best, -last),
-        ),
-        Ranking(
-            "Just learnt",
-            "At least half succeed now, and all failed in the group before.",
-            take(is_learnt & (before == UNSOLVED), -last, -rate),
+            take((best >= 0.5) & (rate < 0.5), rate - best, -last),
         ),
     ]
 

@@ -121,7 +121,7 @@ def estimate_here(
         settings: `max_new_tokens` are an episode's, with its observations.
         todo: the numbers of the prompts to do, in this order.
         batch: how many rollouts are generated at once; a prompt's are always generated together.
-        seed: of the random numbers, which begin anew with every batch, from its first prompt's number.
+        seed: seeds the random numbers, which begin anew with every batch, from its first prompt's number.
         on_group: as of `estimate`.
 
     Returns:

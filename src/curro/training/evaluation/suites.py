@@ -29,15 +29,15 @@ class Suite:
     Attributes:
         name: as it is called by `--suite`.
         data: the id of its data set on the hub, with `:CONFIG` if it has several.
-        split: of the data set.
+        split: the data set's.
         prompt, answer: its columns; of a suite with a `reader` one that every row has.
         source: the publication.
         reward: what scores it.
         reader: which of `curro.training.evaluation.code_suites.READERS` reads a row's problem and tests.
         instruction: the prompt, with `{problem}` for the prompt's column.
-        samples: of each problem.
-        max_new_tokens: of a sample.
-        temperature, top_p: of sampling.
+        samples: how many each problem gets.
+        max_new_tokens: the most tokens of a sample.
+        temperature, top_p: as the sampler has them.
     """
 
     name: str

@@ -65,7 +65,7 @@ def read_template(path: str | Path, *, exemplars: bool) -> Template:
     """The template of a text file with a `[user]` section, and a `[system]` section or none.
 
     Args:
-        path: of the file, or a name in `NAMED`.
+        path: the file's, or a name in `NAMED`.
         exemplars: whether the template must show `exemplars`.
 
     Raises:
