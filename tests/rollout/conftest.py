@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.rollout.server_setup import save_models
+from tests.rollout.server_setup import save_models, transformers_serve
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
@@ -13,6 +13,13 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 def saved_models(tmp_path_factory):
     """The folders of the lab's chains and of a model that never ends."""
     return save_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory):
+    """The address of `transformers serve`."""
+    with transformers_serve(tmp_path_factory.mktemp("serve")) as (url, _):
+        yield url
 
 
 @pytest.fixture(scope="module")

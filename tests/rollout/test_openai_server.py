@@ -15,12 +15,6 @@ from curro.rollout.engines.openai_server import Answer, OpenAIEngine
 from curro.rollout.sampling import sample
 
 
-@pytest.fixture(scope="session")
-def serve(tmp_path_factory):
-    with transformers_serve(tmp_path_factory.mktemp("serve")) as (url, _):
-        yield url
-
-
 def with_engine(use, url, model="tiny", **options):
     """The result of `await use(engine)`, and the engine's metrics."""
 

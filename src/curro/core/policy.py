@@ -15,14 +15,11 @@ class PolicyUse(Flag):
 
     Attributes:
         ASKED: `select` asks the policy, which the host has to lend with `attach`.
-        WEIGHTS: it asks for numbers of the policy's weights, such as hidden states, which hosts that split
-            the weights over workers do not have.
         TRAINED: `observe` returns samples to train the policy on.
     """
 
     NONE = 0
     ASKED = auto()
-    WEIGHTS = auto()
     TRAINED = auto()
 
 
@@ -56,13 +53,49 @@ class Policy(Protocol):
         """Entropies in nats, float32 (P, 2), of the two tokens after prompts of the data set, by number.
 
         The first belongs to a completion's first token at the rollouts' temperature, the second to the token
-        after the likeliest first one.
+        after the likeliest first one. Servers give bounds (`entropy_of_likeliest`); there, the second is 0
+        where the likeliest completion ends at once.
         """
         ...
 
     def backbone(self) -> tuple[Any, Any]:
         """A copy of the policy's transformers model without its head, to keep, and the tokenizer."""
         ...
+
+
+LIKELIEST = 20
+"""Of how many tokens in a place a server is asked; vLLM gives no more by default."""
+
+
+def entropy_of_likeliest(log_probs_K: Sequence[float], temperature: float = 1.0) -> float:
+    """The least entropy in nats that a distribution with these K likeliest tokens has at temperature 1.
+
+    No other token is likelier than the K-th, and together they have the rest r. So they count as r / p_K
+    tokens as likely as the K-th, or as one where r < p_K:
+
+        H >= -sum_k p_k log p_k - r log(min(r, p_K))
+
+    since -q log q >= -q log p_K for each q <= p_K, and since tokens apart have no less entropy than as one.
+    The bound is too low by at most r log(V min(r, p_K) / r), with V tokens in all. At another temperature the
+    same tokens are tempered, which gives an estimate and no bound.
+
+    Source: curro's own. For the two tokens after 300 prompts SmolLM2-135M has mean entropies of 1.06 and 2.06
+    nats. The bound from 20 tokens is 0.21 and 0.33 too low on average and orders prompts as the entropies do
+    (rank correlations 0.9997 and 0.9995), that from 5 tokens is 0.34 and 0.59 too low. With the rest as one
+    token, the bound from 20 is 0.51 and 0.86 too low, with rank correlations of 0.996 and 0.865
+    (`python -m benchmarks.learning.likeliest_tokens`).
+
+    Args:
+        log_probs_K: natural logarithms of the K likeliest tokens' probabilities at temperature 1, K >= 1.
+        temperature: by which the logits are divided.
+    """
+    log_probs = np.clip(np.asarray(log_probs_K, np.float64), -600, 0)
+    rest = max(1 - np.exp(log_probs).sum(), 1e-300)
+    each = min(log_probs.min(), np.log(rest))
+    tokens = np.append(np.ones(len(log_probs)), rest / np.exp(each))
+    logits = np.append(log_probs, each) / max(temperature, 1e-5)
+    weights = tokens * np.exp(logits - logits.max())
+    return float(np.log(weights.sum()) - weights @ (logits - logits.max()) / weights.sum())
 
 
 @dataclass(frozen=True)

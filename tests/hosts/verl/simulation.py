@@ -282,10 +282,17 @@ class Workers:
         self.policy.skill, self.policy.taught = json.loads((Path(local_path) / "policy.json").read_text())
 
 
+def first_token(p: float) -> list[float]:
+    """Probabilities of an answer's first token: right, wrong, and a hundred others the more rewards vary."""
+    doubt = 2 * p * (1 - p)
+    return [(1 - doubt) * p, (1 - doubt) * (1 - p), *[doubt / 100] * 100]
+
+
 class Servers(GlobalRequestLoadBalancer):
     """verl's load balancer, which is also the one server that it knows: a worker of Ray takes long to start.
 
-    Stands for a vLLM server: judges the last problem of a text by its difficulty, now and then in vain.
+    Stands for a vLLM server: judges the last problem of a text by its difficulty, now and then in vain. Asked
+    greedily it answers with one token, and it is less sure of it the more the rewards vary.
     """
 
     def __init__(self, prompts: int) -> None:
@@ -297,10 +304,25 @@ class Servers(GlobalRequestLoadBalancer):
     ) -> TokenOutput:
         number = number_of(Letters().decode(prompt_ids))
         p = self.policy.pass_rate(number)
+        if not sampling_params["temperature"]:
+            return self._places(p, prompt_ids, sampling_params)
         text = "I cannot tell" if number % 7 == 6 else rf"\boxed{{{p * (1 - p):.3f}}}"
         tokens = [*map(ord, text), EOS]
         assert len(tokens) <= sampling_params["max_tokens"]
         return TokenOutput(token_ids=tokens, extra_fields={"global_steps": 0})
+
+    def _places(self, p: float, ids: list[int], sampling_params: dict) -> TokenOutput:
+        """The likeliest token, and which were likely in the places of a prompt, if they are asked."""
+        assert sampling_params["max_tokens"] == 1
+        likeliest, extra = RIGHT if p > 0.5 else WRONG, {}
+        if "prompt_logprobs" in sampling_params:
+            assert ids[-2:] == [likeliest, EOS]
+            others = sampling_params["prompt_logprobs"] - 2
+            first = sorted(first_token(p)[: others + 2], reverse=True)
+            sure, second = [1.0, *[0.0] * (others + 1)], [0.01] * (others + 2)
+            places = np.log(np.maximum([*[sure] * (len(ids) - 3), first, second, sure], 1e-30))
+            extra["prompt_logprobs"] = places.tolist()
+        return TokenOutput(token_ids=[likeliest], extra_fields={"global_steps": 0} | extra)
 
 
 @cache

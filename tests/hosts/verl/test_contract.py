@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, entry_points
 import pytest
 import verl
 from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
+from verl.experimental.teacher_loop import teacher_manager
 from verl.trainer.ppo import padding_utils, ray_trainer
 from verl.trainer.ppo.v1 import (
     agent_loop_tq,
@@ -86,6 +87,14 @@ def test_a_buffer_keeps_what_it_was_built_with():
 def test_an_answer_is_asked_for_by_tokens():
     parameters = inspect.signature(LLMServerClient.generate).parameters
     assert {"request_id", "prompt_ids", "sampling_params"} <= set(parameters)
+
+
+def test_servers_give_the_likeliest_tokens_of_a_prompt():
+    """As verl's distillation asks a teacher for them, by what `ServedPolicy.entropies` sends and reads."""
+    source = inspect.getsource(teacher_manager)
+    assert '"prompt_logprobs": num_logprobs,' in source
+    assert 'extra_fields["prompt_logprobs"]' in source
+    assert "return output" in inspect.getsource(LLMServerClient.generate)
 
 
 SOURCES = {

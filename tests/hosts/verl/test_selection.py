@@ -105,8 +105,6 @@ REFUSED = {
     "+curro.advantage=smoothed critic.enable=True": "leave critic.enable out",
     "+curro.admission=signal algorithm.filter_groups.enable=True": "leave algorithm.filter_groups.enable out",
     "+curro.selection=metis actor_rollout_ref.actor.ppo_epochs=2": "ppo_epochs=1",
-    "+curro.selection='frontier:features=entropy'": "leave `features` out of curro.selection",
-    "+curro.selection='frontier:features=text+entropy'": "leave `features` out of curro.selection",
     "+curro.selection=metis critic.enable=True": "no place in a critic's batch",
     "data.train_batch_size=25": "the data set has 24: lower data.train_batch_size$",
     "data.train_batch_size=13 trainer.v1.trainer_mode=curro_colocate_async": (

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from verl.workers.rollout.llm_server import LLMServerClient
 
 from curro.core.errors import ConfigError
 from curro.core.identity import DatasetRows
-from curro.core.policy import Reply, conversation_ids
+from curro.core.policy import LIKELIEST, Reply, conversation_ids, entropy_of_likeliest
 from curro.core.text import prompt_text
 from curro.rollout.engines.models import load_model
 
@@ -95,8 +96,29 @@ class ServedPolicy:
         return prompt_text(self.prompts.prompt(number), "\n\n")
 
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
-        """Refused: the servers return tokens, and the weights are split over the workers."""
-        raise ConfigError("the policy's weights are split over verl's workers: train with curro.hosts.trl")
+        """Entropies in nats, float32 (P, 2), of the first two tokens after prompts, as `Policy.entropies`.
+
+        Each prompt is sent twice, for its likeliest first token and with that token behind it.
+
+        Raises:
+            ConfigError: prompts with images, videos or sounds; servers that verl does not ask for
+                log-probabilities of prompts, as TensorRT-LLM's.
+        """
+        since, serving = time.perf_counter(), self._servers()
+        rows = {int(number): self.prompts.rows[int(number)] for number in prompts}
+        if any(row.get(column) for row in rows.values() for column in ("images", "videos", "audios")):
+            raise ConfigError("entropies are of prompts of text alone, and these have images or sounds")
+        asked = [
+            conversation_ids(serving.tokenizer, self.prompts.prompt(number, row), **serving.template)
+            for number, row in rows.items()
+        ]
+        likeliest = asyncio.run(_likeliest(serving, asked))
+        temperature = serving.sampling["temperature"]
+        self.seconds += time.perf_counter() - since
+        return np.array(
+            [[entropy_of_likeliest(place, temperature) for place in places] for places in likeliest],
+            np.float32,
+        )
 
     def backbone(self) -> tuple[Any, Any]:
         """The backbone of the model that the training starts from, in float32, and its tokenizer.
@@ -111,10 +133,7 @@ class ServedPolicy:
 
     def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
         """One sampled answer to each conversation."""
-        since = time.perf_counter()
-        serving = self.serving
-        if serving is None:
-            raise ConfigError("this method asks the policy before verl has started its servers")
+        since, serving = time.perf_counter(), self._servers()
         prompts = [
             conversation_ids(serving.tokenizer, messages, **serving.template) for messages in conversations
         ]
@@ -134,6 +153,11 @@ class ServedPolicy:
         self.seconds += time.perf_counter() - since
         return replies
 
+    def _servers(self) -> Serving:
+        if self.serving is None:
+            raise ConfigError("this method asks the policy before verl has started its servers")
+        return self.serving
+
 
 async def _generate(serving: Serving, prompts: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
     outputs = await asyncio.gather(
@@ -147,3 +171,36 @@ async def _generate(serving: Serving, prompts: Sequence[list[int]], max_tokens: 
         )
     )
     return [[int(token) for token in output.token_ids] for output in outputs]
+
+
+async def _likeliest(serving: Serving, prompts: Sequence[list[int]]) -> list[list[list[float]]]:
+    """The log-probabilities of the likeliest tokens in the two places after each prompt.
+
+    verl's servers give them for the tokens of a prompt alone, as its distillation asks a teacher. So a prompt
+    is sent again with its likeliest first token and another behind it.
+    """
+    end = serving.tokenizer.eos_token_id
+    greedy = {"temperature": 0.0, "top_p": 1.0, "top_k": -1, "repetition_penalty": 1.0, "max_tokens": 1}
+
+    async def ask(ids: list[int], **options: Any) -> Any:
+        # the client of the asynchronous modes would keep the tokens of the answer alone
+        return await LLMServerClient.generate(
+            serving.client,
+            uuid.uuid4().hex,
+            prompt_ids=ids,
+            sampling_params={**greedy, **options},
+        )
+
+    async def places(ids: list[int]) -> list[list[float]]:
+        answer = (await ask(ids)).token_ids
+        first = int(answer[0]) if answer else end
+        answer = await ask([*ids, first, end], prompt_logprobs=LIKELIEST)
+        known = answer.extra_fields.get("prompt_logprobs")
+        if known is None:
+            raise ConfigError(
+                "verl does not ask servers of this kind for log-probabilities of prompts: set "
+                "actor_rollout_ref.rollout.name to vllm or sglang, or leave `entropy` out of the features"
+            )
+        return [known[len(ids) - 1], [0.0] if first == end else known[len(ids)]]
+
+    return await asyncio.gather(*map(places, prompts))

@@ -104,12 +104,6 @@ class VerlSettings:
         if self.advantage is None:
             remedy = f", or {KEY}.advantage=group:divide_by_std=true"
             refuse(self.selection.has_weights, "weights", "verl", remedy)
-        if PolicyUse.WEIGHTS in self.selection.policy_use:
-            raise ConfigError(
-                "this selection reads the policy's weights (frontier's features `entropy` do), "
-                f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
-                "curro.hosts.trl"
-            )
         gives_less = self.allocation is not None and not self.has_ragged_groups
         if gives_less and self.selection.leaves_out != "groups":
             raise ConfigError(

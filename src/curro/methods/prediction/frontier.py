@@ -79,7 +79,7 @@ class FeaturePosterior(FadedPosterior):
             raise ConfigError(f"prior_rollouts is a number of rollouts above 0, not {prior_rollouts}")
         self.features, self.prior_rollouts = Features(features, known), prior_rollouts
         if self.features.needs_policy:
-            self.policy_use = PolicyUse.ASKED | PolicyUse.WEIGHTS
+            self.policy_use = PolicyUse.ASKED
 
     def attach(self, policy: Policy) -> None:
         super().attach(policy)

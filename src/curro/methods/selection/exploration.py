@@ -59,6 +59,12 @@ class AdaptiveExploration:
     q_j / p_j <= 1 / (1 - e - d), the gain e U + d M + (1 - e - d) sum_j q_j g_j is at least the bound plus
     (d - (e' - 2) h) M, which is not negative.
 
+    **Late outcomes.** The proof takes q at the draw and q at its update for the same. With asynchronous
+    trainers up to D further batches are drawn between the two. The gains stay unbiased, as each is divided
+    by the probability of its own draw, and the floors hold: the expected gain is at least e U + d M,
+    whatever D. How much more it is, is not proved: exponential weights with late outcomes lose in addition
+    in proportion to h D ("Delay and cooperation in nonstochastic bandits", Cesa-Bianchi et al., JMLR 2019).
+
     Attributes:
         log_odds: ln(q / (1 - q)).
     """

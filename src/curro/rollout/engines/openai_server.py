@@ -53,12 +53,14 @@ class Answer:
     Attributes:
         pieces: the parts of the text.
         ids, logprobs: the tokens', as the server sent them; ids is None where it sent none.
+        likeliest: in each token's place the log-probabilities of the likeliest tokens, where they were asked.
         finish: the server's reason to finish; None while the completion goes on.
     """
 
     pieces: list[str] = field(default_factory=list)
     ids: list[Any] | None = None
     logprobs: list[Any] = field(default_factory=list)
+    likeliest: list[list[float]] = field(default_factory=list)
     finish: str | None = None
 
     def add(self, chunk: Any) -> None:
@@ -88,8 +90,11 @@ class Answer:
             if isinstance(content, list):
                 items = [item if isinstance(item, Mapping) else {} for item in content]
                 self.logprobs += [item.get("logprob") for item in items]
+                self.likeliest += [_numbers(item.get("top_logprobs")) for item in items]
             elif isinstance(logprobs.get("token_logprobs"), list):
                 self.logprobs += logprobs["token_logprobs"]
+                places = logprobs.get("top_logprobs")
+                self.likeliest += map(_numbers, places) if isinstance(places, list) else ()
         if isinstance(part.get("finish_reason"), str):
             self.finish = part["finish_reason"]
 
@@ -114,7 +119,7 @@ class Answer:
         if self.finish in _BROKEN:
             return Rollout("", error=f"the server ended the completion with {self.finish!r}")
         token_ids = self.token_ids
-        numbers = [float(p) for p in self.logprobs if type(p) in (int, float) and math.isfinite(p)]
+        numbers = _numbers(self.logprobs)
         fits = token_ids is not None and len(numbers) == len(self.logprobs) == len(token_ids)
         return Rollout(
             self.text,
@@ -122,6 +127,13 @@ class Answer:
             tuple(numbers) if fits and with_logprobs else None,
             "length" if self.finish == "length" else "stop",
         )
+
+
+def _numbers(values: Any) -> list[float]:
+    """The log-probabilities in a list of them or of tokens, or in an object with those of texts."""
+    values = values.values() if isinstance(values, Mapping) else values if isinstance(values, list) else ()
+    numbers: list[Any] = [value.get("logprob") if isinstance(value, Mapping) else value for value in values]
+    return [float(p) for p in numbers if type(p) in (int, float) and math.isfinite(p)]
 
 
 # httpx of openai 2, httpx2 of openai 3
@@ -431,7 +443,7 @@ class OpenAIEngine:
             PromptError: the server refuses this prompt.
         """
         body = self._body(prompt, await self.fields(chat=not isinstance(prompt, str)))
-        answers = await _together([self.server.ask(body) for _ in range(n)])
+        answers = await together([self.server.ask(body) for _ in range(n)])
         rollouts = [
             answer.rollout(with_logprobs=self.with_logprobs)
             if isinstance(answer, Answer)
@@ -500,7 +512,7 @@ class OpenAIEngine:
         )
 
 
-async def _together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
+async def together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
     """Their results; when one fails, or the caller is cancelled, none is left running."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
