@@ -90,13 +90,14 @@ contrib: .venv/dev
 trl-async: .venv-trl-async/aiohttp
 	.venv-trl-async/bin/python -m pytest -c tests/contrib/trl_async/pytest.ini tests/contrib/trl_async
 
-# the tests of the TRL host with older versions of TRL, each in an environment of one package more; the oldest with the
-# lowest versions of everything that it stands on
+# the tests of the TRL host and the script of its page with older versions of TRL, each in an environment of one package
+# more; the oldest with the lowest versions of everything that it stands on
 TRL_VERSIONS := oldest 1.12.0 1.14.1
 trl-versions: $(TRL_VERSIONS:%=trl-%)
 trl-oldest: TESTS := tests/training
 trl-%: .venv-trl-%/trl
-	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl $(TESTS)
+	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl $(TESTS) \
+		tests/examples/test_examples.py::test_the_trl_script_with_and_without_a_curriculum
 
 # verl wants other versions than the rest, so it has an environment of its own
 # verl's own workers run by themselves, in a Ray of their own; with --jobs 2 beside the others

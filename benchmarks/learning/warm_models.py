@@ -27,9 +27,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from curro.core.errors import ConfigError, CurroError
 from curro.lab import family as family_of
 from curro.lab.families.chains import ERROR_RATES
+from curro.lab.families.locks import Locks
 from curro.lab.family import Difficulty, Family, Kind, Problem, split_of
 from curro.lab.model import CHECKPOINTS, build_model, build_tokenizer
-from curro.lab.sampling import EpisodeFamily, verify_with
+from curro.lab.provider import verify_with
 from curro.methods.prediction.metis.template import Template, read_template
 from curro.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
@@ -102,7 +103,7 @@ def practice(family: Family, rng: random.Random) -> Problem:
 def demonstration(family: Family, rng: random.Random) -> tuple[str, ...]:
     """A prompt of the training split, short or hard, and a worked answer, or an episode, with mistakes."""
     row = practice(family, rng)
-    turns = family.dialogue(row, rng) if isinstance(family, EpisodeFamily) else [family.worked(row, rng)]
+    turns = family.dialogue(row, rng) if isinstance(family, Locks) else [family.worked(row, rng)]
     return row["prompt"], *turns
 
 
@@ -250,7 +251,7 @@ def pass_rates(model: Any, tokenizer: Any, family: Family, rows: Sequence[Proble
         tokenizer,
         rows,
         Reward(family.name, verify_with(family)),
-        environment=family if isinstance(family, EpisodeFamily) else None,
+        environment=family if isinstance(family, Locks) else None,
         samples=n,
         settings=SamplingSettings(recipe.max_completion_length, recipe.temperature),
     ).mean(axis=1)

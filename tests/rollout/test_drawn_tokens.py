@@ -12,7 +12,7 @@ from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
 from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
 
-VOCABULARY, ROWS = 97, 20_000
+VOCABULARY, ROWS = 97, 100_000
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -20,7 +20,7 @@ VOCABULARY, ROWS = 97, 20_000
 def test_first_tokens_are_distributed_as_the_model_says(precision, as_transformers):
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
         num_attention_heads=4, num_key_value_heads=2, head_dim=8, initializer_range=0.3, pad_token_id=0,
         bos_token_id=1, eos_token_id=2,
     )  # fmt: skip

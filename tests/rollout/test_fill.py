@@ -344,7 +344,7 @@ class Script:
             raise ExhaustedError("none is free")
         return self.draws.pop(0)
 
-    def drop(self, tickets):
+    def drop(self, tickets, cause):
         self.dropped += tickets
 
 

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,7 @@ def test_a_host_s_run_is_not_written_through_a_link(tmp_path):
 
 SECOND = """\
 import sys
+from dataclasses import replace
 from pathlib import Path
 from curro import Curriculum
 from curro.runs.writer import RunWriter
@@ -191,12 +193,24 @@ def test_a_clock_counts_what_lies_between_start_and_stop(monkeypatch):
     assert clock.spent == {"seconds": 7.0, "cpu_seconds": 0.0}
 
 
+def test_lengths_of_all_groups_and_of_those_that_are_trained_on(tmp_path):
+    writer, curriculum = one_step(tmp_path / "run")
+    draw, rewards_PG = curriculum.select(2, step=1), np.array([[1.0, 0.0], [0.0, math.nan]])
+    verdict = replace(curriculum.observe(draw.tickets, rewards_PG), admitted=np.array([True, False]))
+    made = [[Completion("", 10, False)] * 2, [Completion("", 40, True), None]]
+    writer.groups(2, draw.tickets, draw.prompts, rewards_PG, verdict, completions=made)
+    line = writer.step(2, {})
+    assert (line["drawn/completion_length"], line["trained/completion_length"]) == (25.0, 10.0)
+    assert "drawn/completion_length" not in writer.step(3, {})
+
+
 def test_the_form_of_the_lines(tmp_path):
     """The lines' form is that of earlier versions, whose folders are resumed and read."""
     writer, _ = one_step(tmp_path / "run")
     (line,) = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert line.startswith('{"step": 1, "rollouts": 6, "seconds": ')
-    assert list(json.loads(line))[4:7] == ["reward", "signal_share", "selected"]
+    lengths = ["drawn/completion_length", "trained/completion_length"]
+    assert list(json.loads(line))[4:9] == ["reward", "signal_share", *lengths, "selected"]
     first, _ = (tmp_path / "run" / "groups.jsonl").read_text().splitlines()
     assert list(json.loads(first)) == [
         "step", "prompt", "ticket", "key", "text", "reason", "mean", "variance", "admitted", "rollouts",

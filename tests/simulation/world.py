@@ -224,7 +224,7 @@ class Watched(Curriculum):
             same(weight, self._weights.get(ticket, weight), "the weight of a group")
         return verdict
 
-    def drop(self, tickets: Any) -> None:
+    def drop(self, tickets: Any, cause: str = "dropped") -> None:
         self._call("drop", (np.array(tickets, np.int64),), {})
 
 

@@ -397,7 +397,7 @@ class Curriculum:
             feedback.tickets[seen], learnt.prompts, learnt.variance, learnt.mean, step=self.step
         )
         if len(lost):
-            self.drop(lost)
+            self.drop(lost, "unscored")
         admitted_P = outcome.admitted
         self._shaping.observe(groups.variance[admitted_P], signal_groups.variance[admitted_P])
         self.admitted += int(np.count_nonzero(admitted_P))
@@ -489,8 +489,11 @@ class Curriculum:
         return multiply_credit(verdicts, self.selection.batch_weights)
 
     @locked
-    def drop(self, tickets: ArrayLike) -> None:
+    def drop(self, tickets: ArrayLike, cause: str = "dropped") -> None:
         """Settle tickets whose rollouts were cancelled, failed or are stale: nothing is learned.
+
+        Args:
+            cause: why, which names a metric, `<cause>/success_rate`; empty if nothing was rolled out.
 
         Raises:
             TicketError: an unknown, settled or repeated ticket.
@@ -502,7 +505,7 @@ class Curriculum:
             self.ledger.settle(rows, observed=False)
             self.selection.release(prompts)
         self._groups.drop(dropped)
-        self._survival.settle(prompts, None)
+        self._survival.settle(prompts, None, cause)
 
     @locked
     def metrics(self) -> dict[str, float]:

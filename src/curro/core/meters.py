@@ -55,73 +55,80 @@ class ShapingMeter:
 
 
 SURVIVAL_WINDOW, SURVIVAL_LEAST = 512, 32
-"""Tickets that `SurvivalMeter` looks at, the latest; how many dropped and observed ones it needs to warn."""
+"""Tickets that `SurvivalMeter` looks at, the latest; how many trained and lost ones it needs to warn."""
+
+EASIER = 0.05
+"""How much higher the success rate of trained prompts has to be than that of drawn ones for a warning."""
 
 
 class SurvivalMeter:
-    """How hard the prompts were that were drawn, dropped and trained on, recently; warns once of a bias.
+    """How hard the prompts were that were drawn, trained on and lost recently; warns once of a bias.
 
-    Asynchronous trainers throw away groups that take long, as hard prompts' do. The difficulty is
-    the success rate that the table had when the group ended; prompts that were never observed before do not
-    count. The window is not saved.
+    Asynchronous trainers throw away groups that take long, as hard prompts' do, and gates reject groups in
+    which no rollout succeeds. The difficulty is the success rate that the table had when the group ended;
+    prompts that were never observed before do not count. The window is not saved.
     """
 
     def __init__(self, table: PromptTable) -> None:
         self.table = table
-        self._latest: deque[tuple[float, bool, bool]] = deque(maxlen=SURVIVAL_WINDOW)
-        self._is_unchecked = self._has_warned = False
+        self._latest: deque[tuple[float, str]] = deque(maxlen=SURVIVAL_WINDOW)
+        self._unchecked, self._has_warned = 0, False
 
-    def settle(self, prompts_P: np.ndarray, admitted_P: np.ndarray | None) -> None:
+    def settle(self, prompts_P: np.ndarray, admitted_P: np.ndarray | None, cause: str = "dropped") -> None:
         """Take in prompts whose tickets are settled, before the table notes the visit.
 
         Args:
             admitted_P: which are trained on, bool (P,); None where the tickets were dropped.
+            cause: why they were dropped; empty for prompts that were never rolled out, which do not count.
         """
+        if admitted_P is None and not cause:
+            return
         rates_P = self.table.success_rate(self.table["reward_mean"][prompts_P])
-        known_P = np.flatnonzero(~np.isnan(rates_P))
-        trained = np.zeros(len(prompts_P), np.bool_) if admitted_P is None else admitted_P
-        fates = [(admitted_P is None, bool(is_trained)) for is_trained in trained[known_P]]
-        self._latest.extend(
-            (rate, *fate) for rate, fate in zip(rates_P[known_P].tolist(), fates, strict=True)
-        )
-        if admitted_P is None:
-            self._is_unchecked |= len(known_P) > 0
-        elif self._is_unchecked and not self._has_warned:
-            self._is_unchecked = False
+        fates_P = [cause] * len(prompts_P)
+        if admitted_P is not None:
+            fates_P = np.where(admitted_P, "trained", "rejected").tolist()
+        known = [(rate, fate) for rate, fate in zip(rates_P.tolist(), fates_P, strict=True) if rate == rate]
+        self._latest.extend(known)
+        self._unchecked += len(known)
+        if admitted_P is not None and self._unchecked >= SURVIVAL_LEAST and not self._has_warned:
+            self._unchecked = 0
             self._warn()
 
-    def _split(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The success rates in the window, and which tickets were dropped and which trained on."""
-        rates, dropped, trained = np.array(self._latest, np.float64).reshape(-1, 3).T
-        return rates, dropped == 1, trained == 1
+    def _rates(self) -> dict[str, np.ndarray]:
+        """The success rates in the window of all prompts, `drawn`, and by what became of their groups."""
+        rates: dict[str, list[float]] = {"drawn": [rate for rate, _ in self._latest], "trained": []}
+        for rate, fate in self._latest:
+            rates.setdefault(fate, []).append(rate)
+        return {fate: np.array(some) for fate, some in rates.items()}
 
     def _warn(self) -> None:
-        rates, is_dropped, _ = self._split()
-        dropped, observed = rates[is_dropped], rates[~is_dropped]
-        if min(len(dropped), len(observed)) < SURVIVAL_LEAST or 10 * len(dropped) < len(rates):
+        rates = self._rates()
+        drawn, trained = rates.pop("drawn"), rates.pop("trained")
+        lost = np.concatenate([*rates.values(), []])
+        if min(len(lost), len(trained)) < SURVIVAL_LEAST:
             return
-        difference = observed.mean() - dropped.mean()
-        error = np.sqrt(dropped.var() / len(dropped) + observed.var() / len(observed))
-        # asked after every group, three standard errors are passed by chance now and then
-        if difference > max(0.1, 5 * error):
+        error = np.sqrt(trained.var() / len(trained) + lost.var() / len(lost))
+        # asked again and again, three standard errors are passed by chance now and then
+        if trained.mean() - lost.mean() > 5 * error and trained.mean() - drawn.mean() > EASIER:
             self._has_warned = True
+            cause = max(rates, key=lambda fate: (trained.mean() - rates[fate]).sum())
+            advice = (
+                "More rollouts of a prompt let more of its groups pass the gate"
+                if cause == "rejected"
+                else "Let the trainer wait longer for groups, or train on older ones: it starves hard prompts"
+            )
             warnings.warn(
-                f"{len(dropped)} of the latest {len(rates)} groups were dropped; their prompts were harder "
-                f"than the others: success rates of {dropped.mean():.2f} and {observed.mean():.2f}. Let the "
-                "trainer wait longer for groups, or train on older ones, or it starves hard prompts",
+                f"prompts that are trained on are easier than those that are drawn: success rates of "
+                f"{trained.mean():.2f} and {drawn.mean():.2f} in the latest {len(drawn)} groups, of which "
+                f"{len(rates[cause])} were {cause}, with {rates[cause].mean():.2f}. {advice}",
                 RuntimeWarning,
                 stacklevel=4,
             )
 
     def metrics(self) -> dict[str, float]:
-        """The mean success rate of prompts `drawn`, `dropped` and `trained` on, once some were dropped."""
-        rates, is_dropped, is_trained = self._split()
-        if not is_dropped.any():
-            return {}
+        """The mean success rate of prompts drawn, trained on, and lost by each cause, where there are any."""
         return {
-            "drawn/success_rate": float(rates.mean()),
-            "dropped/success_rate": float(rates[is_dropped].mean()),
-            "trained/success_rate": float(rates[is_trained].mean()) if is_trained.any() else np.nan,
+            f"{fate}/success_rate": float(some.mean()) for fate, some in self._rates().items() if len(some)
         }
 
 

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from curro import lab
-from curro.lab.sampling import EpisodeFamily, VerifyProblems, verify_with
+from curro.lab.families.locks import Locks
+from curro.lab.family import Family, Problem
+from curro.reward.environments.environment import EPISODE_REWARD
+
+VerifyProblems = Callable[[Sequence[str], Sequence[Problem]], list[float | None]]
 
 DEFAULT_SIZE = 4000
+
+
+def verify_with(family: Family) -> VerifyProblems:
+    """A verifier that gives texts the family's score, and episodes the reward of its environment."""
+
+    def verify(completions: Sequence[str], rows: Sequence[Problem]) -> list[float | None]:
+        return [
+            row[EPISODE_REWARD] if EPISODE_REWARD in row else family.score(completion, row)
+            for completion, row in zip(completions, rows, strict=True)
+        ]
+
+    return verify
 
 
 class Lab:
@@ -33,9 +50,9 @@ class Lab:
     def verify(self, name: str) -> VerifyProblems:
         return verify_with(lab.family(name.partition("/")[0]))
 
-    def environment(self, name: str) -> EpisodeFamily | None:
+    def environment(self, name: str) -> Locks | None:
         family = lab.family(name.partition("/")[0])
-        return family if isinstance(family, EpisodeFamily) else None
+        return family if isinstance(family, Locks) else None
 
     def model(self, name: str) -> tuple[Any, Any]:
         return lab.load(name)

@@ -436,7 +436,7 @@ class Port(Protocol):
 
     def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw: ...
 
-    def drop(self, tickets: Any) -> None: ...
+    def drop(self, tickets: Any, cause: str = ...) -> None: ...
 
 
 def select_unseen(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int | None = None) -> Draw:
@@ -464,7 +464,7 @@ def select_unseen(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: i
         except BaseException as error:
             tickets = [ticket for part in parts for ticket in part.tickets.tolist()]
             if tickets:
-                port.drop(tickets)
+                port.drop(tickets, "")
             fill.exhausted = isinstance(error, ExhaustedError)
             raise
         again_P = fill.has_had(draw.prompts.tolist())

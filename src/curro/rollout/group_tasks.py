@@ -235,7 +235,7 @@ class Settler:
         """Give a group up and drop its ticket; `why` is "failed", "stale" or "cancelled"."""
         self.fill.mark_failed(group.ticket, why)
         self.counts.wasted_rollouts += group.requested
-        release(self.curriculum, [group.ticket])
+        release(self.curriculum, [group.ticket], why)
 
     def take_auxiliary(self) -> tuple[AuxiliarySamples, ...]:
         """The auxiliary samples of the groups that were observed since this was last called."""
@@ -275,9 +275,9 @@ class Settler:
             self._auxiliary_samples.append(verdict.auxiliary_samples)
 
 
-def release(curriculum: Curriculum, tickets: Iterable[int]) -> None:
-    """Drop tickets, except settled ones."""
+def release(curriculum: Curriculum, tickets: Iterable[int], cause: str = "") -> None:
+    """Drop tickets, except settled ones, for a `cause` as `Curriculum.drop` takes it."""
     tickets_P = np.array(list(tickets), np.int64)
     tickets_P = tickets_P[np.isin(tickets_P, curriculum.ledger.tickets)]
     if len(tickets_P):
-        curriculum.drop(tickets_P)
+        curriculum.drop(tickets_P, cause)

@@ -50,12 +50,12 @@ class PolledFill:
     def end(self) -> None:
         """End a step, completed or not: drop the tickets that were held."""
         if held := self.fill.release():
-            self.port.drop(held)
+            self.port.drop(held, "")
 
     def cancel(self) -> None:
         """Drop the groups that have not ended, because the trainer has cut them off."""
         if tickets := sorted(self.fill.in_flight):
-            self.port.drop(tickets)
+            self.port.drop(tickets, "cancelled")
             for ticket in tickets:
                 self.fill.mark_failed(ticket, "cancelled")
 

@@ -113,6 +113,7 @@ class RunWriter:
         rollouts: how many there were, rejected groups included.
         rewards, signal: since the last step's line, of each rollout, and of each group whether it has a
             signal: 1, 0, or NaN for a group without a reward.
+        lengths: likewise, of groups whose completions are known, mean tokens and whether it is trained on.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class RunWriter:
         self.rollouts = 0
         self.rewards: list[float] = []
         self.signal: list[float] = []
+        self.lengths: list[tuple[float, bool]] = []
         self.clock = Clock() if clock is None else clock
         if clock is None:
             self.clock.start()
@@ -244,6 +246,9 @@ class RunWriter:
         self.rewards += rewards_PG[~np.isnan(rewards_PG)].tolist()
         has_signal_P = np.where(verdict.dropped, np.nan, ~table.is_flat(verdict.informativeness))
         self.signal += has_signal_P.tolist()
+        for made, is_admitted in zip(generated, verdict.admitted.tolist(), strict=False):
+            if made:
+                self.lengths.append((_lengths(made)["tokens"] / len(made), is_admitted))
 
     def step(self, step: int, metrics: Mapping[str, float]) -> dict[str, Any]:
         """Write down a training step, counted from 1, with these metrics beside its rewards and its time."""
@@ -278,14 +283,19 @@ class RunWriter:
     def take_means(self) -> dict[str, float]:
         """The mean reward and the share of groups with a signal since the last call.
 
-        Groups without a reward were dropped: they count neither as flat nor as varied.
+        Groups without a reward were dropped: they count neither as flat nor as varied. Where completions are
+        known, their mean lengths too, over all groups and over those that are trained on.
         """
         judged = [has_signal for has_signal in self.signal if not np.isnan(has_signal)]
         means = {
             "reward": float(np.mean(self.rewards)) if self.rewards else np.nan,
             "signal_share": float(np.mean(judged)) if judged else np.nan,
         }
-        self.rewards, self.signal = [], []
+        trained = [length for length, is_admitted in self.lengths if is_admitted]
+        for name, lengths in (("drawn", [length for length, _ in self.lengths]), ("trained", trained)):
+            if lengths:
+                means[f"{name}/completion_length"] = float(np.mean(lengths))
+        self.rewards, self.signal, self.lengths = [], [], []
         return means
 
     def _keep(

@@ -291,7 +291,7 @@ class BatchSlots:
         self.open -= 1
         if self.open == 0:
             if held := self.fill.release():
-                self.curriculum.drop(held)
+                self.curriculum.drop(held, "")
             if self.is_batch:
                 self.data.end_batch(self.fill.step + 1)
 

@@ -113,10 +113,10 @@ class CurriculumOwner:
         )
         return verdict
 
-    def drop(self, tickets: Sequence[int]) -> None:
+    def drop(self, tickets: Sequence[int], cause: str = "dropped") -> None:
         """`Curriculum.drop`."""
         self.writer.dropped(tickets)
-        self.curriculum.drop(np.asarray(tickets, np.int64))
+        self.curriculum.drop(np.asarray(tickets, np.int64), cause)
 
     def load(self, path: Path, kept: Sequence[int], step: int) -> dict[str, Any]:
         """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped.

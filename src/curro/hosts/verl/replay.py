@@ -308,9 +308,11 @@ class ReportingBuffer(Host):
         groups = self.finished_groups(ended - stale - failed, self.group_size)
         # in the order of the tickets: a set's order differs between runs, and the draws must not
         lost = sorted(map(ticket_of, ended.difference(groups.uids)))
-        if lost:
-            self.owner.drop(lost)
-        self.fill.dropped(lost, stale={ticket_of(uid) for uid in stale})
+        old = {ticket_of(uid) for uid in stale}
+        for cause in ("stale", "failed"):
+            if tickets := [ticket for ticket in lost if (ticket in old) == (cause == "stale")]:
+                self.owner.drop(tickets, cause)
+        self.fill.dropped(lost, stale=old)
         # a group that was admitted and then grew too old was observed: its ticket is settled, but not its
         # place
         self.fill.expired(sorted(map(ticket_of, stale & self.settled)))

@@ -8,8 +8,8 @@ from functools import cache
 from itertools import islice, pairwise
 from typing import ClassVar
 
-from curro.lab.family import Kind, Problem, Recipe, solvable_texts
-from curro.lab.sampling import EpisodeFamily
+from curro.core.errors import ConfigError
+from curro.lab.family import Family, Kind, Problem, Recipe, solvable_texts
 
 LETTERS = "abcdefghijklmnopqrst"
 UNKNOWN = "dkr"
@@ -60,7 +60,7 @@ class Lock:
         return float(self.right and self.turned > len(self.panels))
 
 
-class Locks(EpisodeFamily):
+class Locks(Family):
     """`acf from 3:f`: the dial stands at 3 and shows f; the right turns show a, c and f in some order.
 
     Which letter a dial shows after a turn, its panel, is hidden. So the second turn cannot be known before
@@ -98,10 +98,12 @@ class Locks(EpisodeFamily):
         return {"prompt": prompt, "answer": str(MAPS[path[-1]][dial]), "metadata": {"panels": panels}}
 
     def start(self, row: Problem, seed: int) -> Lock:
+        """The problem's environment in its first state."""
         dial, letter = row["prompt"].split(":")
         return Lock(int(dial[-1]), letter, row["metadata"]["panels"])
 
     def dialogue(self, row: Problem, rng: random.Random | None = None) -> list[str]:
+        """Turns and the letters between them; with `rng`, every letter is mistaken at its own rate."""
         lock = self.start(row, 0)
         turns = []
         letter: str | None = lock.letter
@@ -113,6 +115,16 @@ class Locks(EpisodeFamily):
             letter = lock.step(turns[-1])
             turns += letter or ""
         return turns
+
+    def worked(self, row: Problem, rng: random.Random | None = None) -> str:
+        return "".join(self.dialogue(row, rng))
+
+    def score(self, completion: str, row: Problem) -> float:
+        """Text has no score: what is written in one turn was never executed."""
+        raise ConfigError(
+            f"{self.name} is played turn by turn and scored by its environment: "
+            "train and evaluate it with `curro train`"
+        )
 
 
 @cache
