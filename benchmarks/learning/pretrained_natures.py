@@ -127,7 +127,8 @@ the highest alone, so that it is no upper bound and may end below `frontier`. `h
 tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not moderated;
 `text-and-entropy` to `sharper` with today's. `frontier-1e-5` and `uniform-1e-5` are judged too, and the rate
 3e-5 is tried on the tuning pools. The rows of 7c104e2's own `frontier` are called `unmoderated`, and those
-with moderated predictions and a learnt variance of the weights `learnt-variance`; no option brings these two
+with moderated predictions and a learnt variance of the weights `learnt-variance`; rows of a rate that
+followed the signal are called `frontier-raised-1e-5` and `frontier-proportional-1e-5`. No option brings these
 back.
 """
 ROUNDS = (
