@@ -300,10 +300,13 @@ class TrainSettings:
         "weights by its momentum, and its estimate of the gradients' size decays.",
         panel="Optimisation",
     )
-    scale_rate: bool = setting(
-        False,
-        "Divide the learning rate by the square root of the metric signal/ratio while that is above 1. "
-        "Gradients are that many times as large as with uniform sampling, for which rates are usually tuned.",
+    scale_rate: str | None = setting(
+        None,
+        "Let the learning rate follow the square root of the metric signal/ratio while that is above 1. "
+        "lower divides by it, because gradients are that many times as large as with uniform sampling. raise "
+        "multiplies by it, at most by 2, because Adam's steps have one length and are surer.",
+        "a constant rate",
+        choices=("lower", "raise"),
         panel="Optimisation",
     )
     seed: int = setting(

@@ -133,11 +133,17 @@ def test_importance_weights_multiply_the_advantages(tmp_path, admission, advanta
     assert sorted(logged.tolist()) == [[0.25] * 4, [0.5] * 4, [1.0] * 4, [2.0] * 4]
 
 
-@pytest.mark.parametrize(("ratio", "scale"), [(4.0, 0.5), (0.25, 1.0), (float("nan"), 1.0)])
-def test_the_learning_rate_is_divided_by_how_much_larger_gradients_are(tmp_path, monkeypatch, ratio, scale):
+@pytest.mark.parametrize(
+    ("direction", "ratio", "scale"),
+    [
+        ("lower", 4.0, 0.5), ("lower", 0.25, 1.0), ("lower", float("nan"), 1.0),
+        ("raise", 2.25, 1.5), ("raise", 9.0, 2.0), ("raise", 0.25, 1.0),
+    ],
+)  # fmt: skip
+def test_the_learning_rate_follows_the_signal(tmp_path, monkeypatch, direction, ratio, scale):
     """A step of SGD moves the weights by the rate times the gradient, and the schedule goes on as without."""
     moved, sgd = [], {"optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 0.0, "max_steps": 1}
-    for scale_rate in (False, True):
+    for scale_rate in (None, direction):
         host = trainer(tmp_path, scale_rate=scale_rate, curriculum="uniform", **sgd)
         measured = host.curriculum.metrics
         monkeypatch.setattr(

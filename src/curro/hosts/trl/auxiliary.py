@@ -114,21 +114,22 @@ class EmptySteps(TrainerCallback):
 
 
 class ScaledRate(TrainerCallback):
-    """Divides the learning rate by how much larger gradients are than with uniform sampling, while they are.
+    """Scales the learning rate by the square root of `signal/ratio`, while that is above 1.
 
-    "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly with the advantages, so
-    that a rate tuned for uniform sampling may be too high. The factor is the square root of `signal/ratio`,
-    that of mean squared advantages; a smaller signal does not raise the rate.
+    "lower" divides by it, as "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly
+    with the advantages, so that a rate tuned for uniform sampling may be too high. "raise" multiplies by it,
+    at most by 2, the square-root rule of Adam's rate for larger batches (Malladi et al., arXiv 2205.10287):
+    Adam's step has one length, and more groups with a signal make its direction surer.
     """
 
-    def __init__(self, trainer: Any) -> None:
-        self._trainer = trainer
+    def __init__(self, trainer: Any, direction: str) -> None:
+        self._trainer, self._power = trainer, {"lower": -0.5, "raise": 0.5}[direction]
         self._rates: list[float] = []
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         trainer = self._trainer
         ratio = trainer.main_process.decide(lambda: float(trainer.curriculum.metrics()["signal/ratio"]))
-        scale = ratio**-0.5 if ratio > 1 else 1.0
+        scale = min(ratio**self._power, 2.0) if ratio > 1 else 1.0
         self._rates = [group["lr"] for group in kwargs["optimizer"].param_groups]
         for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
             group["lr"] = rate * scale

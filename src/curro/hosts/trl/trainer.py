@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -82,8 +82,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             the log says why.
         skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
-        scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1
-            (`curro.hosts.trl.auxiliary.ScaledRate`), for advantages r - mean r.
+        scale_rate: "lower" divides the learning rate by the square root of `signal/ratio` while that is above
+            1, "raise" multiplies by it (`curro.hosts.trl.auxiliary.ScaledRate`); None does neither.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
             `curro.hosts.trl.observe.LOGGED_METRICS`; the run folder has them all.
         no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
@@ -131,7 +131,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         share_prompts: bool = True,
         skip_empty_steps: bool = False,
-        scale_rate: bool = False,
+        scale_rate: Literal["lower", "raise"] | None = None,
         log_all_metrics: bool = False,
         no_check: bool = False,
         **kwargs: Any,
@@ -225,7 +225,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if skip_empty_steps:
             self.add_callback(EmptySteps(self))
         if scale_rate:
-            self.add_callback(ScaledRate(self))
+            self.add_callback(ScaledRate(self, scale_rate))
 
     @property
     def _batch_rows(self) -> int:
