@@ -39,7 +39,7 @@ COMMANDS = {
     "evaluate": ("curro.cli.evaluate:evaluate", "Measure models on benchmark suites or on a data set."),
     "curate": ("curro.cli.curate:curate", "Write a data file of the prompts whose pass rate lies in a band."),
 }
-"""Of each command: its function, and the first line of its help."""
+"""The function of each command, and the first line of its help."""
 
 
 class GroupedCommand(TyperCommand):

@@ -32,7 +32,7 @@ def inspect(
 ) -> None:
     """Show a run's hard, informative and forgotten prompts.
 
-    Lists the hardest prompts, the most informative ones, and those that were solved once and now fail.
+    Lists the hardest prompts, the most informative ones, and prompts that were solved once and now fail.
     """
     from curro.runs.report.inspect import inspect_prompt, inspect_run
 

@@ -69,7 +69,7 @@ KINDS = {
 """In the order in which a training step asks for them, and the rewards."""
 
 METHODS = {**registry.BUILTIN, "reward": registry.REWARDS}
-"""The addresses of the methods by kind and name, and those of the rewards."""
+"""The addresses of the methods by kind and name, and of the rewards."""
 
 _FLAGS = {name: f"--{name} " for name in KINDS} | {"selection": "--curriculum ", "predictor": ""}
 

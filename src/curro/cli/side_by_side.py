@@ -157,7 +157,7 @@ def run_all(
 
 
 def _by_name(flags: Sequence[str]) -> dict[str, str]:
-    """The values of `--name=value`, without where the run is; that of a switch is "given"."""
+    """The values of `--name=value`, without where the run is; "given" for a switch."""
     parts = (flag.partition("=") for flag in flags if flag.startswith("--"))
     return {name: value if equals else "given" for name, equals, value in parts if name != "--out"}
 

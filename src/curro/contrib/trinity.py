@@ -47,7 +47,7 @@ from curro.core.identity import DatasetRows
 class CurriculumSelector(BaseSelector):
     """Chooses a taskset's rows by a curriculum, and learns from the groups that the explorer has finished.
 
-    Trinity reports whole steps in their order, so a report is that of the earliest read with all its rows. It
+    Trinity reports whole steps in their order, so a report belongs to the earliest read with all its rows. It
     has no group whose rollouts all failed or came too late, and nothing is said of a step of which no group
     is left. So the groups of a read that its report lacks are dropped, and earlier reads' too. At most
     half of the rows are in flight: the oldest are dropped for new ones, and nothing is learned from a group
@@ -83,7 +83,7 @@ class CurriculumSelector(BaseSelector):
         refuse(selection.has_weights, "weights", "Trinity")
         refuse(selection.leaves_out != "nothing", "leaving out", "Trinity")
         self.reads = 0
-        self._unreported: deque[dict[int, int]] = deque()  # of each read its tickets, by row
+        self._unreported: deque[dict[int, int]] = deque()  # the tickets of each read, by row
         self._largest_read, self._missing_rewards = 0, MissingRewards()
         self._has_late_groups = False
 
@@ -202,7 +202,7 @@ def _with_prompts(dataset: Any, column: str) -> Any:
 class GroupRewards(ExperienceOperator):
     """Reports all rewards of each group to the taskset's selector, and passes the experiences on unchanged.
 
-    A rollout is a run of the workflow; its reward is that of the run's last step. The operator belongs before
+    A rollout is a run of the workflow; its reward is the last step's. The operator belongs before
     operators that filter experiences, so that the curriculum also hears of those groups.
     """
 

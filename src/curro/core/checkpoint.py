@@ -117,7 +117,7 @@ def _read(raw: BinaryIO, size: int, problem: str) -> dict[str, Any]:
 def check_alike(saved: Any, here: Any, field: str = "state") -> None:
     """Compare types and array dimensions where names are the same.
 
-    Names, lengths and values are checked by those who know them: some names are there only after a first
+    Names, lengths and values are checked by whoever knows them: some names are there only after a first
     update.
     """
     if isinstance(here, Mapping):

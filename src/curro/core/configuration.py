@@ -106,7 +106,7 @@ def _describe_object(value: Any) -> Any:
 
 
 def check_configuration(saved: Any, here: Mapping[str, Any]) -> None:
-    """Compare the configuration in a checkpoint with that of the curriculum which is to load it.
+    """Compare the configuration in a checkpoint with the configuration of the curriculum that is to load it.
 
     Raises:
         CheckpointError: names the first setting or option that differs, with both values.
@@ -131,7 +131,7 @@ def check_configuration(saved: Any, here: Mapping[str, Any]) -> None:
 
 
 def _differ_in_options(saved: Any, here: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether both specs are of the same method and all their options have names."""
+    """Whether both specs name the same method, and all their options have names."""
     if not (isinstance(saved, Mapping) and isinstance(here, Mapping)):
         return False
     return saved.get("name") == here.get("name") and "" not in {**saved, **here}

@@ -204,7 +204,7 @@ class Curriculum:
 
         Returns:
             The signal, where this call has chosen one. None is chosen where the user named a signal, or a
-            reward range other than (0, 1), which is that of verifiers; nor if no part verifies the answer
+            reward range other than (0, 1), the verifiers'; nor if no part verifies the answer
             (`curro.core.groups.outcome_parts`), or all do.
         """
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed
@@ -218,7 +218,7 @@ class Curriculum:
         return self.table.signal_parts
 
     def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
-        """The groups with the rewards that are trained on, and with those of the signal."""
+        """The groups with the rewards that are trained on, and with the signal's."""
         return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
 
     @locked
@@ -291,7 +291,7 @@ class Curriculum:
         self._check_budget(n, rollouts)
         self.step = step
         choice = self._choose(n, step)
-        # the shares of sources are not those of uniform sampling
+        # uniform sampling has other shares of sources
         is_mixed = self.mixture is not None
         uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
         offsets_P = self.selection.prediction_offsets(choice)

@@ -93,7 +93,7 @@ class DatasetRows:
     Attributes:
         rows: the rows as they were passed, for methods that look at texts or columns.
         keys: the column `key`; the number of the row if there is none.
-        fingerprint: of prompts and answers, equal to that of the same rows by any other route.
+        fingerprint: a hash of prompts and answers, the same for the same rows by any other route.
         row_digests: uint64 (N,), of each row's prompt and answer.
 
     Args:

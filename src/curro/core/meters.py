@@ -197,8 +197,8 @@ class GroupMeter:
 
     The effective number of groups is e = sum(w)^2 / sum(w^2). With e below 16 there is no estimate, and none
     where the mean weight is below 1 - 2 / sqrt(e), two of its standard deviations below what it has to be:
-    then prompts that are drawn too rarely for the window are missing. The interval of the share is that of
-    Agresti and Coull (1998) at 95%, of as many groups as have the variance of the estimate without
+    then prompts that are drawn too rarely for the window are missing. The interval of the share is
+    Agresti's and Coull's (1998) at 95%, for as many groups as have the variance of the estimate without
     predictions: m (1 - m) (e - 2) / sum(w (y - m - c d)^2) sum(w).
 
     Attributes:
@@ -210,7 +210,7 @@ class GroupMeter:
         self.steps: int | None = None
         self._open: dict[int, tuple[float, float]] = {}
         self._source_names: dict[int, str] = {}
-        # of each group: weight, offset of its prediction, variance, success rate, prompt
+        # rows of each group: weight, offset of its prediction, variance, success rate, prompt
         self._latest = np.empty((5, 0))
         # not saved: a resumed run is judged anew
         self._seen, self._next = 0, 0

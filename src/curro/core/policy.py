@@ -55,8 +55,8 @@ class Policy(Protocol):
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
         """Entropies in nats, float32 (P, 2), of the two tokens after prompts of the data set, by number.
 
-        The first is that of the distribution of a completion's first token at the rollouts' temperature, the
-        second that of the token after the likeliest first one.
+        The first belongs to a completion's first token at the rollouts' temperature, the second to the token
+        after the likeliest first one.
         """
         ...
 

@@ -340,7 +340,7 @@ def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
 
 
 def _check_columns(saved: Mapping[str, np.ndarray], columns: Mapping[str, np.ndarray]) -> None:
-    """Compare saved columns with those of a table that is to continue with them."""
+    """Compare saved columns with the columns of a table that is to continue with them."""
     if set(saved) != set(columns):
         raise CheckpointError(
             f"the saved prompt table has the columns {sorted(saved)}, this one {sorted(columns)}: "

@@ -92,7 +92,7 @@ REWARDS = {
     "cosine": "curro.reward.text:Cosine",
     "overlong": "curro.reward.text:Overlong",
 }
-"""All rewards by name; those that are no verifiers reward a length, a format or the like."""
+"""All rewards by name; what is no verifier rewards a length, a format or the like."""
 
 PLAIN = ("signal", "source_weights")
 """Settings of a curriculum that are no methods; `Curriculum` reads their text."""

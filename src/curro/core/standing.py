@@ -51,9 +51,9 @@ class Standing:
 
     @property
     def interval(self) -> Interval:
-        """The 95% interval of `ratio`, from those of both shares (`ratio_interval`).
+        """The 95% interval of `ratio`, from the intervals of both shares (`ratio_interval`).
 
-        The share's own is that of Agresti and Coull. Uniform sampling's places are among the groups, so that
+        The share's own is Agresti's and Coull's. Uniform sampling's places are among the groups, so that
         both estimates err in the same direction and the interval is rather too wide.
         """
         return ratio_interval(self.share, agresti_coull(self.share, self.count), self.uniform, self.ends)

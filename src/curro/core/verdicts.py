@@ -22,8 +22,8 @@ class Verdict:
         advantages: float64 (P, G); 0 for rollouts that were not scored.
         weights: float64 (P,), importance weights at draw time; `Curriculum.credit` takes them into account.
         informativeness: float64 (P,), the within-group variance mean((r - mean r)^2), in squared
-            units of the reward; p(1-p) for 0/1 rewards. It is of the signal, where that is a part of the
-            reward.
+            units of the reward; p(1-p) for 0/1 rewards. Where the signal is a part of the reward,
+            it is the signal's.
         mean: float64 (P,), the group's mean reward, the success rate of 0/1 rewards; of the signal likewise,
             and NaN if nothing was scored.
         credited: bool (P, G), whether the policy may be updated by the rollout. Where it is False the

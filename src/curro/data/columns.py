@@ -135,7 +135,7 @@ def _messages(prompt: Any) -> Any:
 
 
 def _refuse_other_answers(raw: list[RawRow], column: str) -> None:
-    """Files with different columns of answers would lose those of one; a null in `column` is no answer."""
+    """Files with different columns of answers would lose one's answers; a null in `column` is no answer."""
     for i, (_, _, row) in enumerate(raw):
         other = None if _has(row, column) else first_column([row], ANSWER)
         if other is not None:

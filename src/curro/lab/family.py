@@ -60,7 +60,7 @@ class Family(ABC):
         difficulties: of its problems. Some families also have the hard
             problems that practice can make solvable, to evaluate on.
         easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
-            skill unreliably: those of one to three steps that need its best skills.
+            skill unreliably: problems of one to three steps that need its best skills.
     """
 
     name: str

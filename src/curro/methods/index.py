@@ -59,7 +59,7 @@ class MaxPriority:
         self.size, self.seed = size, int(seed)
         word = (self.seed * 0xD1342543DE82EF95 + 0x2545F4914F6CDD1E) & (2**64 - 1)
         self._salt = _mixed(np.array([word], np.uint64))
-        self._priority_N = np.full(size, -np.inf)  # of absent ids -inf
+        self._priority_N = np.full(size, -np.inf)  # -inf for absent ids
         self._pushes_N = np.zeros(size, np.uint32)
         self._tie_N = np.zeros(size, np.uint64)
 

@@ -92,7 +92,7 @@ def facts(rows: list[Row], ids: Sequence[Sequence[int]] | None, ends: Collection
 
 
 def completion_text(completion: str | list[dict[str, Any]]) -> str:
-    """The text that TRL generated; of a list of messages, that of the last one."""
+    """The text that TRL generated; of a list of messages, the last one's."""
     if isinstance(completion, str):
         return completion
     return (completion[-1].get("content") or "") if completion else ""

@@ -168,7 +168,7 @@ def _is_allowed_as(value: Any, allowed: Sequence[Any], name: str, schema: Mappin
     if type(value) is tuple and (schema is None or name == "tuple"):
         value = list(value)
     example_type = next((type(choice) for choice in allowed if choice != ""), None)
-    # where the examples are of another type than the declared one, they are names of variables
+    # examples that have another type than the declared one are names of variables
     is_variable = kind is not None and example_type is not None and example_type is not kind
     if kind is None:
         if not any(

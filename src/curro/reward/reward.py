@@ -69,7 +69,7 @@ class Reward:
     def named(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
         """The scores of every part, by name, for hosts, which one row that cannot be scored must not end.
 
-        A warning gives each reason why there is no score, once. Arguments and errors are those of `score`.
+        A warning gives each reason why there is no score, once. Arguments and errors are as `score` has them.
         """
         return {self.name: self._said(self.verdicts(completions, rows))}
 

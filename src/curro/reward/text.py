@@ -110,7 +110,7 @@ _SYMBOLS = ("LATIN", "MATHEMATICAL", "DOUBLE-STRUCK", "SCRIPT", "BLACK-LETTER")
 def language(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
     """The share of characters that are letters of the Latin alphabet, digits, symbols or white space.
 
-    Letters of mathematics are symbols: those of the mathematical alphabets (double-struck and the like), and
+    Letters of mathematics are symbols: letters of its alphabets (double-struck and the like), and
     Greek ones in formulas or where no more than two stand together (θ, Δα). The first 100,000 characters
     count.
 

@@ -184,7 +184,7 @@ class Fill(Generic[GroupT]):
         self.held: list[int] = []
         self.exhausted = False
         self.failures = 0
-        self._have = self._ended = 0  # of admitted groups and of groups that ended, what `weigh` counts
+        self._have = self._ended = 0  # admitted groups, and groups that ended, as `weigh` counts
         self._unique_prompts: set[int] = set()
         self._estimated: set[int] = set()  # prompts of this batch whose estimates were rejected
         self._rejected: list[_Rejected[GroupT]] = []  # the most informative first

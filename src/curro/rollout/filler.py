@@ -102,7 +102,7 @@ class Filler:
         )  # fmt: skip
         self._settler = Settler(curriculum, self._fill, self.counts, max_failures=max_failures)
         self._drawn: deque[Group] = deque()
-        self._unspent = 0  # of the budget of groups that are probed
+        self._unspent = 0  # what probed groups have left of the budget
         self._is_filling = self._is_closed = False
 
     async def __aenter__(self) -> Self:

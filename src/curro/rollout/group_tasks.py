@@ -108,7 +108,7 @@ class GroupTasks:
         try:
             await self._extend(group, n, prompt, key)
         except Exception as error:
-            # where further rollouts fail, those that it has are a whole group without them
+            # where further rollouts fail, the group is whole without them
             if not (isinstance(error, GroupFailed) and group.rollouts):
                 group.error = error
 
@@ -123,7 +123,7 @@ class GroupTasks:
         group.extend(rollouts, rewards_G, named)
 
     async def _generate(self, group: Group, n: int, prompt: Prompt) -> list[Rollout]:
-        """n rollouts, of which at least `least` are good; those that failed are asked for again."""
+        """n rollouts, of which at least `least` are good; failed ones are asked for again."""
         missing = list(range(n))
         least = min(n, max(2, -(-n // 2)) if self.least is None else self.least)
         rollouts = [Rollout("", error="not generated")] * n

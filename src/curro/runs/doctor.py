@@ -273,7 +273,7 @@ def _rollouts(table: pa.Table) -> Rollouts:
         sizes = pc.fill_null(pc.list_value_length(rewards), 0).to_numpy()
         group, log = np.repeat(np.arange(len(sizes)), sizes), None
         log = Rollouts(group, prompt_L, step_L, prompts, _numbers(rewards.flatten()))
-        if tokens and _is_numeric(table[tokens].type):  # of the group together
+        if tokens and _is_numeric(table[tokens].type):  # a sum over the group
             log.tokens = np.repeat(_numbers(table[tokens]) / np.maximum(sizes, 1), sizes)
         return log
     parts = {name: _numbers(table[name]) for name in names}

@@ -145,7 +145,7 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """The folder's name; that of the trainer's output folder where a host adapter wrote the run."""
+        """The folder's name, or the trainer's output folder's where a host adapter wrote the run."""
         path = self.path.resolve()
         return path.parent.name if path.name == HOSTED else path.name
 
@@ -159,7 +159,7 @@ class RunFolder:
             raise RunError(f"{self._config} is damaged: {error}") from error
 
     def replace_config(self, config: Mapping[str, Any]) -> None:
-        """Write down other settings, as those of a run that is extended."""
+        """Write down other settings, for a run that is extended."""
         with self.locked():
             self._write_config(config)
 

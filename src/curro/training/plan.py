@@ -182,7 +182,7 @@ def check_names(settings: TrainSettings) -> None:
 
 
 def check_model(name: str) -> None:
-    """Raises ConfigError where a model's name can only be that of a folder that does not exist.
+    """Raises ConfigError where a model's name can only mean a folder that does not exist.
 
     Names of the hub have at most one slash.
     """

@@ -202,7 +202,7 @@ def _train(
     )
     last = _find_checkpoint(folder, recorder, say) if resume else None
     trainer = _trainer(plan, recorder)
-    if folder.model.is_dir():  # of the end before the run was extended; the checkpoint has it too
+    if folder.model.is_dir():  # the end before the run was extended, which the checkpoint has too
         shutil.rmtree(folder.model)
     if last is not None and recorder.spent:
         say("the budget is spent: there is nothing left to train")
@@ -266,7 +266,7 @@ def _trainer(plan: Plan, recorder: Recorder) -> CurriculumGRPOTrainer:
 
 
 def _accuracy(plan: Plan, held_out: Sequence[HeldOut], trainer: CurriculumGRPOTrainer) -> dict[str, float]:
-    """Of one data set `eval/...`; of several `eval/NAME/...` each, and their means as `eval/...`."""
+    """Measure one data set as `eval/...`; several as `eval/NAME/...`, and their means as `eval/...`."""
     scores = {part.name: _accuracy_on(part, plan, trainer) for part in held_out}
     if len(scores) == 1:
         return scores[held_out[0].name]

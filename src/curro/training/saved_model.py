@@ -74,7 +74,7 @@ def best_models(folder: RunFolder) -> list[tuple[tuple[float, float], Path]]:
 def keep_best(trainer: Any, folder: RunFolder, line: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Save the model as `best/step-N` if no saved one scored as much, and remove the others.
 
-    The score is compared with that of the saved model, so that a resumed run goes on as it should.
+    The score is compared with the saved model's, so that a resumed run goes on as it should.
     """
     score = {"step": line["step"], "pass@1": line["eval/pass@1"], "reward": line["eval/reward"]}
     saved = best_models(folder)

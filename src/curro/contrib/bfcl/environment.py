@@ -32,11 +32,11 @@ MODULES = {
     "TravelAPI": "travel_booking",
     "VehicleControlAPI": "vehicle_control",
 }
-"""Of BFCL's API classes: the name of the module, and of the file with the functions' descriptions."""
+"""The module of each of BFCL's API classes, and the file with the descriptions of its functions."""
 
 _STATELESS = ("MathAPI",)
 _LARGEST = {"precision": 1000, "exponent": 1000, "base": 10**6}
-"""Of these arguments of the calculator: it computes with as many digits as it is told to."""
+"""Limits of the calculator's arguments, which computes with as many digits as it is told to."""
 
 
 class Apis:

@@ -147,8 +147,8 @@ class ServedCurriculum:
         """Ask until there is a reply.
 
         A call is asked again where its reply is lost. A service that lives repeats its reply to the same key.
-        One that was killed meanwhile gives a draw out anew, and the tickets of a report are of an earlier
-        start, so that they count once at most.
+        One that was killed meanwhile gives a draw out anew, and the tickets of a report come from an
+        earlier start, so that they count once at most.
         """
         deadline, pause = time.monotonic() + self.patience, 0.02
         while True:

@@ -95,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
     # the head and the body go out together: apart, the second would wait for an acknowledgement
     wbufsize = -1
     protocol_version = "HTTP/1.1"
-    default_request_version = "HTTP/1.0"  # of 0.9, a malformed request would get no status
+    default_request_version = "HTTP/1.0"  # with 0.9 a malformed request would get no status
 
     def _respond(self) -> None:
         try:

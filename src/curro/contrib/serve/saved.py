@@ -59,7 +59,7 @@ class SavedCurriculum:
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
             opened.enter_context(only_process(folder))
-            for left in folder.glob(f".{STATE}.*.part"):  # of a process that was killed while it wrote
+            for left in folder.glob(f".{STATE}.*.part"):  # left by a process that was killed while it wrote
                 left.unlink()
             state = self._read_state()
             if state is not None:
@@ -85,7 +85,7 @@ class SavedCurriculum:
         self.step = 1 + (self.curriculum.step + 1 if self.curriculum.ledger.selected else 0)
         self._save()  # first: the next start takes back lines after the state, and makes none before it again
         if self._writer is not None:
-            self._writer.take_means()  # of groups whose lines are taken back
+            self._writer.take_means()  # forget groups whose lines are taken back
             self._writer.begin(self.step - 1)
 
     def _save(self) -> None:
@@ -163,7 +163,7 @@ class SavedCurriculum:
                 self._writer.dropped(own)
 
     def _is_known(self, tickets: np.ndarray) -> np.ndarray:
-        """Which tickets this start gave out, bool (P,); False for those of earlier ones.
+        """Which tickets this start gave out, bool (P,); False for tickets of earlier starts.
 
         Raises:
             TicketError: a ticket that no start gave out.

@@ -214,7 +214,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
 
     Args:
         args: slime's; `args.curro`, from the file of `--custom-config-path`, has the settings of
-            `Curriculum.from_config` and those of `OWN`.
+            `Curriculum.from_config`, and `OWN`.
 
     Attributes:
         step: how many batches have ended; slime calls a whole batch a rollout.

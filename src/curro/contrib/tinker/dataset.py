@@ -81,7 +81,7 @@ class CurriculumDataset(RLDataset):
         groups_per_batch: P, prompts of a batch.
         group_size: G, rollouts of a prompt; with an allocation, P times G is the batch's budget.
         batches: how many batches the loop trains on.
-        log_path: that of `train.Config`; the curriculum is saved in its folder `curro`, and a loop that
+        log_path: `train.Config`'s; the curriculum is saved in its folder `curro`, and a loop that
             resumes goes on with what belongs to its batch.
         fill: what happens when the limit is reached and all groups of a slot were rejected: "top-up" trains
             on the slot's most informative group, "finish" sets that group's advantages to 0, and "error" ends
@@ -93,7 +93,7 @@ class CurriculumDataset(RLDataset):
 
     Attributes:
         missing_rewards: counts groups without a reward, of all batches.
-        errors: those that end the run, even if the loop catches them.
+        errors: what ends the run, even if the loop catches them.
         writer: of the run folder; None if there is none.
 
     Raises:
@@ -312,7 +312,7 @@ class CurriculumGroup(EnvGroupBuilder):
         self.builder(assigned)
 
     def begin(self) -> AssignedPrompt:
-        """The prompt to roll out first: that of the batch, or a new one if the slot has ended before.
+        """The prompt to roll out first: the batch's, or a new one if the slot has ended before.
 
         Up to cookbook 0.5, the asynchronous loop rolls a slot out again when its group has become too old.
         """

@@ -112,7 +112,7 @@ class FilledGroups(RolloutStrategy):
 def _check_one_problem(group: TrajectoryGroup, assigned: AssignedPrompt) -> None:
     """Warn where the rollouts of a group begin with different observations.
 
-    A group whose environments are of different problems looks like that, and its advantages would compare
+    A group whose environments pose different problems looks like that, and its advantages would compare
     rollouts that cannot be compared. It is no error, because environments may begin at random.
     """
     first, *others = (

@@ -37,7 +37,7 @@ def share_out(
 
     The J auxiliary samples, the most promising first, are dealt out evenly over the processes and the S parts
     of the generation, neighbours to different ones. They are scaled by (processes x S) / J, because processes
-    and parts are averaged. With one optimizer step a generation its gradient is that of (9), with several on
+    and parts are averaged. With one optimizer step a generation its gradient is (9)'s, with several on
     average. Every share has equally many rows, so that all processes do the same: a missing sample is a row
     of two tokens with advantage 0. The tensors stay with the rollouts in TRL's buffer, and so in checkpoints.
 
@@ -77,7 +77,7 @@ def auxiliary_loss(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The auxiliary samples' share of a micro-batch: METIS (9) and (10), divided as TRL divides its loss.
 
-    Log-probabilities are of the logits over the temperature, without top-p and the like, as TRL's are.
+    Log-probabilities come from the logits over the temperature, without top-p and the like, as TRL's are.
 
     Args:
         inputs: a micro-batch to which `share_out` has added auxiliary samples.
@@ -116,10 +116,16 @@ class EmptySteps(TrainerCallback):
 class ScaledRate(TrainerCallback):
     """Scales the learning rate by the square root of `signal/ratio`, while that is above 1.
 
-    "lower" divides by it, as "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly
-    with the advantages, so that a rate tuned for uniform sampling may be too high. "raise" multiplies by it,
-    at most by 2, the square-root rule of Adam's rate for larger batches (Malladi et al., arXiv 2205.10287):
-    Adam's step has one length, and more groups with a signal make its direction surer.
+    <<<<<<< HEAD
+        "lower" divides by it, as "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly
+        with the advantages, so that a rate tuned for uniform sampling may be too high. "raise" multiplies by it,
+        at most by 2, the square-root rule of Adam's rate for larger batches (Malladi et al., arXiv 2205.10287):
+        Adam's step has one length, and more groups with a signal make its direction surer.
+    =======
+        "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly with the advantages, so
+        that a rate tuned for uniform sampling may be too high. The factor is the square root of `signal/ratio`,
+        the ratio of mean squared advantages; a smaller signal does not raise the rate.
+    >>>>>>> main
     """
 
     def __init__(self, trainer: Any, direction: str) -> None:

@@ -17,7 +17,7 @@ from curro.runs.writer import Completion
 
 
 class RoundEnd(Exception):
-    """Leaves TRL's code when a round's rollouts are scored: the rest is for those that are trained on."""
+    """Leaves TRL's code when a round's rollouts are scored: the rest is for rollouts that are trained on."""
 
 
 @dataclass

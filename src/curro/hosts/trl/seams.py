@@ -23,7 +23,7 @@ from packaging.version import Version
 from curro.core.errors import ConfigError
 
 FIRST, NEWEST = "1.9.0", "1.16.0"
-"""The oldest and the newest TRL tested; all names below were seen in both, but those of `UNEVEN`."""
+"""The oldest and the newest TRL tested; all names below but `UNEVEN` were seen in both."""
 
 UNEVEN = {
     "eos_token_ids": "from 1.15", "trainer.utils.add_fused_lm_head": "from 1.15",

@@ -55,49 +55,55 @@ from curro.runs.writer import Completion, KeepRollouts, RunWriter
 class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     """TRL's GRPOTrainer with a curriculum; everything else is TRL's.
 
-    The prompts of a generation are chosen when it starts, after the rewards of the one before. The main
-    process owns the curriculum and tells the others what it chose. Evaluation is TRL's. Checkpoints hold the
-    curriculum and the rollouts that are still to be trained on, so that a resumed run goes on as an
-    uninterrupted one.
+        The prompts of a generation are chosen when it starts, after the rewards of the one before. The main
+        process owns the curriculum and tells the others what it chose. Evaluation is TRL's. Checkpoints hold the
+        curriculum and the rollouts that are still to be trained on, so that a resumed run goes on as an
+        uninterrupted one.
 
-    The curriculum sees the sum of the weighted rewards, and each function's own values as named rewards. A
-    rollout for which every function returned None is not scored. Without an `advantage` in the curriculum
-    the advantages are TRL's. What a method wants trained on besides the rollouts (METIS) joins the loss of
-    the same optimizer steps, whatever the `loss_type`.
+        The curriculum sees the sum of the weighted rewards, and each function's own values as named rewards. A
+        rollout for which every function returned None is not scored. Without an `advantage` in the curriculum
+        the advantages are TRL's. What a method wants trained on besides the rollouts (METIS) joins the loss of
+        the same optimizer steps, whatever the `loss_type`.
 
-    Args:
-        curriculum: a `Curriculum` over the rows of `train_dataset`; or a selection method's name, dict or
-            `Selection`, or text as `curro train --curriculum` takes it ("uniform admission=band:0.2,0.8"),
-            from which one is built with `args.seed`.
-        allocation, advantage, admission, reward_range, signal: of the curriculum that is built, as
-            `Curriculum` takes them.
-        fill: when filling a batch with admitted groups gives up, and what happens then, "top-up" or "error".
-        environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
-            unless reward functions are given, which find its reward in the column `episode_reward`. TRL's
-            own `environment_factory` and `tools` are taken in its place.
-        on_groups: called on the main process with every `GroupRecord`, rejected groups included.
-        write_run: write groups and metrics to the folder `curro` in `args.output_dir`, for `curro watch`.
-        keep: how many rollouts of each group are kept there to be read.
-        share_prompts: compute a group's prompt once, in rollouts and in training; for a model that cannot,
-            the log says why.
-        skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
-            flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
-        scale_rate: "lower" divides the learning rate by the square root of `signal/ratio` while that is above
-            1, "raise" multiplies by it (`curro.hosts.trl.auxiliary.ScaledRate`); None does neither.
-        log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
-            `curro.hosts.trl.observe.LOGGED_METRICS`; the run folder has them all.
-        no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
-            not fit before the model is loaded.
-        args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
+        Args:
+            curriculum: a `Curriculum` over the rows of `train_dataset`; or a selection method's name, dict or
+                `Selection`, or text as `curro train --curriculum` takes it ("uniform admission=band:0.2,0.8"),
+                from which one is built with `args.seed`.
+            allocation, advantage, admission, reward_range, signal: of the curriculum that is built, as
+                `Curriculum` takes them.
+            fill: when filling a batch with admitted groups gives up, and what happens then, "top-up" or "error".
+            environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
+                unless reward functions are given, which find its reward in the column `episode_reward`. TRL's
+                own `environment_factory` and `tools` are taken in its place.
+            on_groups: called on the main process with every `GroupRecord`, rejected groups included.
+            write_run: write groups and metrics to the folder `curro` in `args.output_dir`, for `curro watch`.
+            keep: how many rollouts of each group are kept there to be read.
+            share_prompts: compute a group's prompt once, in rollouts and in training; for a model that cannot,
+                the log says why.
+            skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
+                flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
+    <<<<<<< HEAD
+            scale_rate: "lower" divides the learning rate by the square root of `signal/ratio` while that is above
+                1, "raise" multiplies by it (`curro.hosts.trl.auxiliary.ScaledRate`); None does neither.
+            log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
+    =======
+            scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1
+                (`curro.hosts.trl.auxiliary.ScaledRate`), for advantages r - mean r.
+            log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only
+    >>>>>>> main
+                `curro.hosts.trl.observe.LOGGED_METRICS`; the run folder has them all.
+            no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
+                not fit before the model is loaded.
+            args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
-    Attributes:
-        curriculum: the main process's knows all rewards; those of other processes are never asked.
-        policy: what the curriculum asks.
-        rows: the rows of the data set that this process is rolling out, one a rollout.
+        Attributes:
+            curriculum: the main process's knows all rewards; the others are never asked.
+            policy: what the curriculum asks.
+            rows: the rows of the data set that this process is rolling out, one a rollout.
 
-    Raises:
-        ConfigError: before a model is loaded, arguments that do not go together.
-        FillError: while training, a batch that stayed short, where `fill` says that this is an error.
+        Raises:
+            ConfigError: before a model is loaded, arguments that do not go together.
+            FillError: while training, a batch that stayed short, where `fill` says that this is an error.
     """
 
     args: GRPOConfig
@@ -137,7 +143,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         **kwargs: Any,
     ) -> None:
         given = dict(inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments)
-        given |= given.pop("kwargs", {})  # of a class that another library has put in TRL's place
+        given |= given.pop("kwargs", {})  # where another library has put a class in TRL's place
         factory = given.get("environment_factory")
         if environment is not None:
             for other in ("rollout_func", "environment_factory", "tools"):
@@ -265,7 +271,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         before = curriculum.ledger.tickets
         try:
             output = self._fill_batch() if self._merges_rounds else self._draw_batch()
-        finally:  # of prompts that came again for a batch, and after an error of all that were drawn
+        finally:  # drop prompts that came again for a batch, and after an error all that were drawn
             release(curriculum, np.setdiff1d(curriculum.ledger.tickets, before))
         metrics = curriculum.metrics() if self.accelerator.is_main_process else {}
         if logged is not None:
@@ -313,7 +319,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _roll_out(self, draw: Draw) -> dict[str, Any]:
         """Generate and score the rollouts of a draw; every process has an equal share of them.
 
-        `_rewards` are then those of all processes, `_completions` this one's.
+        Afterwards `_rewards` holds the rewards of all processes, `_completions` this one's completions.
         """
         prompts = np.repeat(draw.prompts, draw.rollouts).tolist()
         mine = own_share(self.accelerator, prompts)
@@ -454,7 +460,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         credit = credit_PG[np.arange(credit_PG.shape[1]) < sizes_P[:, None]]
         share = own_share(self.accelerator, torch.from_numpy(credit)).to(output["advantages"])
         output["advantages"] = output["advantages"] * share if is_factor else share
-        logged = self._logs.get("advantages")  # of one generation: what comes takes the place of as many
+        logged = self._logs.get("advantages")  # one generation's: what comes takes the place of as many
         if logged is not None:
             logged.extend((credit * [*logged] if is_factor else credit).tolist())
         if self.curriculum.has_allocation:  # TRL has taken every row for a group
@@ -477,7 +483,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output, sizes_P = self._put_together(batch), np.array(list(map(len, groups)))
         variances_P = self.feedback(range(len(groups)), rewards_of(batch), sizes_P).variances
         self._credit(output, [group.verdict for group in groups], sizes_P, variances_P)
-        for name, values in in_rounds.items():  # of all rounds; TRL has described the batch's completions
+        # means over all rounds; TRL has described the batch's completions
+        for name, values in in_rounds.items():
             if not name.startswith(("completions/", "num_tokens")):
                 usual[name].append(float(np.mean(values)))
         self._fill_metrics = self.fill.batch_counts.metrics()
@@ -528,7 +535,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         return inputs
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """TRL's loss and, in the first pass over a generation, that of the auxiliary samples.
+        """TRL's loss and, in the first pass over a generation, the auxiliary samples' loss.
 
         METIS (9) has no ratio that would correct for an older policy, so with `num_iterations` > 1 they are
         trained on once. "judge/loss" in the log is (9) itself.

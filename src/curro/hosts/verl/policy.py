@@ -22,7 +22,7 @@ class VerlRows(DatasetRows):
     """A data set of verl.
 
     Row i is what `dataset[i]` gives: the rows of all files, one after the other, as verl has filtered them.
-    verl's own `index` is that of a file and 0 if there is none, so it names no prompt.
+    verl's own `index` counts within a file and is 0 if there is none, so it names no prompt.
 
     Args:
         dataset: verl's `RLHFDataset`, or another map-style data set; `prompt_key` is verl's.

@@ -264,7 +264,7 @@ class ReportingBuffer(Host):
         running |= growing
 
     def _divide(self, uids: set[str]) -> set[str]:
-        """Divide what is left of the budget among groups; returns the uids of those that get some of it."""
+        """Divide what is left of the budget among groups; returns the uids of the groups that get some."""
         groups = self.finished_groups(uids, self.first)
         self.looked = (self.looked & self.prompt_global_steps["train"].keys()) | uids
         tq.kv_batch_put(keys=sorted(uids), partition_id="train", tags=[{LOOKED: True}] * len(uids))

@@ -157,7 +157,7 @@ class CurriculumTrainer(Host):
         if self.settings.selection.policy_use:
             client = self.get_llm_client()
             self.owner.serve(Serving.of(client, self.tokenizer, self.config))
-            # the workers' loss has to add that of the auxiliary samples
+            # the workers' loss has to add the auxiliary samples'
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_auxiliary, actor))
 

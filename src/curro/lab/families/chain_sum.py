@@ -17,7 +17,7 @@ SETTINGS: dict[Kind, dict[str, int]] = {
     "hard": {"min_terms": 2, "max_terms": 16, "min_digits": 1, "max_digits": 1},
     "short": {"min_terms": 2, "max_terms": 3, "min_digits": 1, "max_digits": 1},
 }
-"""Of reasoning-gym's data set, by the kind of problem."""
+"""Settings of reasoning-gym's data set, by the kind of problem."""
 
 
 class ChainSum(Family):

@@ -84,7 +84,7 @@ def both_outcomes(a_P: np.ndarray, b_P: np.ndarray, most: int) -> np.ndarray:
     value_PN = np.zeros((len(a_P), most + 1))
     all_right_P, all_wrong_P = worth_P, worth_P
     for n in range(1, most + 1):
-        # E[p^(n+1) (1-p)^2] and E[p (1-p)^(n+2)] from those of n - 1
+        # E[p^(n+1) (1-p)^2] and E[p (1-p)^(n+2)] from the same for n - 1
         scale_P = 1.0 / (total_P + n + 2)
         all_right_P = all_right_P * ((a_P + n) * scale_P)
         all_wrong_P = all_wrong_P * ((b_P + n + 1) * scale_P)
@@ -104,7 +104,7 @@ def solve(value_PN: np.ndarray, least: int, budget: int) -> np.ndarray:
     best_S[0] = 0.0
     for i in range(count):
         padded = np.concatenate([np.full(most, -np.inf), best_S])
-        # of each sum, the best totals without the N rollouts of prompt i, for N from 0 to `most`
+        # the best totals of each sum without the N rollouts of prompt i, for N from 0 to `most`
         before_SN = sliding_window_view(padded, most + 1)[:, ::-1]
         total_SN = before_SN[:, least:] + value_PN[i, least:]
         chosen[i] = least + total_SN.argmax(axis=1)

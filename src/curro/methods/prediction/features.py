@@ -42,8 +42,8 @@ class Features:
        is first a candidate, so that all of them together cost one reading of the data set.
     3. The logit of a pass rate that was known before the first rollout. The regression starts with a weight
        of 1 on this logit, which takes the column at its word, and then learns what the column is worth:
-       everything where the rates are of the same model, less if they are of another model, and nothing if
-       they are noise. A prompt without a known rate gets the mean of all logits.
+       everything where the same model has these rates, less where another model has them, and nothing
+       where they are noise. A prompt without a known rate gets the mean of all logits.
 
     Args:
         names: "text", "entropy" or both, joined by "+"; empty for neither.

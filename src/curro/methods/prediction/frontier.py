@@ -48,14 +48,13 @@ class FeaturePosterior(FadedPosterior):
     features it reads the logit of 3.2 mu (1 - mu), four times the variance for k = 4. That logit has the
     prior weight 1, so that the second regression learns only where mu does not tell the variance.
 
-    The prior is that of `FadedPosterior` where the table holds no features, and until the first fit, after 4
-    groups. Known pass rates make the prior from the first
-    choice on, with k = 4.
+    Until the first fit, after 4 groups, and without features in the table, `FadedPosterior` gives the prior.
+    Known pass rates make the prior from the first choice on, with k = 4.
 
     Args:
         thompson, half_life: of `FadedPosterior`.
-        prior_rollouts: k of all prompts, above 0; None: that of the second regression, which is left out
-            otherwise.
+        prior_rollouts: k of all prompts, above 0; None: the second regression predicts it, and is
+            left out otherwise.
         features: "text"; "entropy", how sure the policy is of its first two tokens (`Features`), for
             which a host has to lend the policy; "text+entropy"; or "" for `known` alone.
         known: a column of the data set with pass rates known before training (`Features`).
@@ -90,10 +89,10 @@ class FeaturePosterior(FadedPosterior):
         super().bind(table, rng)
         self.features.bind(table)
         width = self.features.width
-        # of means and of variances, which reads one feature more
+        # one for means, and one for variances, which reads one feature more
         last_E = np.eye(1, width + 1, width)[0]
         self.regressions = LogisticRegression(self.features.means), LogisticRegression(last_E)
-        # of each group: prompt, size, mean and variance
+        # rows of each group: prompt, size, mean and variance
         self.recent = np.empty((4, 0))
         self.rows_KD = np.empty((0, width))
         self.new = 0

@@ -84,7 +84,7 @@ class FadedPosterior(Predictor):
         self.prior_visits = 1.0
         # one pseudo-visit of a prompt whose success rate is uniform on [0, 1]
         self.prior_mean, self.prior_square, self.prior_within = 1 / 2, 1 / 2, 1 / 6
-        # of each group: prompt, age of the evidence, size, mean, variance, lowest and highest rate
+        # rows of each group: prompt, age of the evidence, size, mean, variance, lowest and highest rate
         self.unlearned = UnlearnedGroups(7)
         self.losses = np.zeros(len(HALF_LIVES))
 
@@ -262,7 +262,7 @@ class FadedPosterior(Predictor):
 
 
 def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Check the state of a `FadedPosterior` against that of one which has learnt nothing yet.
+    """Check the state of a `FadedPosterior` against one that has learnt nothing yet.
 
     Raises:
         CheckpointError: something is missing, of another shape, or no number that rewards have.

@@ -29,7 +29,7 @@ class ADCL(Selection):
        the first is rolled out for estimation again before, and sorted anew by what that said.
     4. After the last chunk comes the first, estimated again.
 
-    Difficulty is that of the latest group. Estimates are not trained on, as published: their advantages are 0
+    The latest group tells the difficulty. Estimates are not trained on, as published: their advantages are 0
     and they are rejected, so that a host fills its batch with others, and its limit of a fill has to allow
     for an estimate of the whole data set. With the allocation `estimates` they have 4 rollouts, as in table
     5, without it as many as any other group. `train_estimates` trains on them instead.

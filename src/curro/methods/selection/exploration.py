@@ -41,7 +41,7 @@ class AdaptiveExploration:
     noticed soon.
 
     **Bound.** Let U be the gain that uniform sampling would have had in all places of a run, with the policy
-    of each step, and M that of the method. Batches are observed before the next one is drawn. Then the
+    of each step, and M the method's gain. Batches are observed before the next one is drawn. Then the
     expected gain of the run is at least
 
         (1 - e - d) / (1 + b) (U - ln(4) / h) + (e - 0.72 h) U,    b = 0.25:
@@ -70,7 +70,7 @@ class AdaptiveExploration:
         self.table = table
         # what a gain of 1 adds to the log odds: h / p, or -h / (1 - p)
         self.step_N = table.add("exploration_step", np.float32, 0)
-        # of each group: the prompt, and what it adds to the log odds
+        # rows of each group: the prompt, and what it adds to the log odds
         self.unlearned = UnlearnedGroups(2)
 
     @property

@@ -21,7 +21,7 @@ _STANDARD = 1e-4
 
 
 class PrioritizedSampling(Selection):
-    """Prompts at random, those whose latest group had larger advantages more often (PPS).
+    """Prompts at random, more often the larger the advantages of their latest groups were (PPS).
 
     Source: "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing", equations 7 to 11.
 
@@ -46,8 +46,8 @@ class PrioritizedSampling(Selection):
         beta: of (11), in [0, 1], at the first step.
         anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
         epsilon: above 0.
-        normalize: the largest weight of (11) is that of the "batch", by which `Curriculum.credit` divides,
-            or of "all" prompts, by which weights are divided as they are drawn.
+        normalize: where the largest weight of (11) is looked for: in the "batch", by `Curriculum.credit`, or
+            among "all" prompts, by which weights are divided as they are drawn.
 
     Raises:
         ConfigError: an option that is none of these; "smoothed" without the advantage.

@@ -76,7 +76,7 @@ class SelfEvolvingCurriculum(Selection):
         self.category_N = table.add("sec_category", np.int16, 0)
         self.category_N[:] = category_N
         self.value_C = np.zeros(len(self.names))
-        self.unlearned = UnlearnedGroups(3)  # of each group: prompt, category, mean |A|
+        self.unlearned = UnlearnedGroups(3)  # prompt, category and mean |A| of each group
         self.step = -1
 
     def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:

@@ -149,7 +149,7 @@ def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | N
     Args:
         spec: `bfcl`, or a function of your own that makes one, or its class, as `module:function`; with
             options, `bfcl:partial=true`; or a class as TRL's `environment_factory` takes it, with the options
-            of `ToolEnvironment`. None for that of the lab's or BFCL's prompts, if they have one.
+            of `ToolEnvironment`. None for the lab's or BFCL's own, if there is one.
 
     Raises:
         ConfigError: no such module or function, or what it makes is not an environment.

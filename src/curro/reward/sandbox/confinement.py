@@ -68,7 +68,7 @@ class Confinement:
     def counts_processes(self) -> bool:
         """Whether a supervisor counts a program's processes and threads.
 
-        RLIMIT_NPROC counts those of a user. Root's programs have users of their own, and bubblewrap's have a
+        RLIMIT_NPROC counts them by user. Root's programs have users of their own, and bubblewrap's have a
         user namespace; an ordinary user's share him with the trainer and all else that he does.
         """
         return bool(self.name != "bubblewrap" and os.getuid() and filter_program() and _has_children_file())

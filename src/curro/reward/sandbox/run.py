@@ -282,7 +282,7 @@ def _have_begun(started: Sequence[Started]) -> bool:
 
 
 def _waited(started: Sequence[Started], seconds: float) -> float:
-    """Seconds in which programs waited for a processor, each those of its thread that waited longest.
+    """Seconds in which programs waited for a processor, each program's by its thread that waited longest.
 
     0 where together they have used that many `seconds` of processors: then they waited for each other.
     """
@@ -312,8 +312,8 @@ def _holds_too_much(program: Started) -> bool:
 def _entries(processes: Sequence[int]) -> int:
     """The files and folders in the program's own folders: their number is limited by nothing else.
 
-    Each process is asked, because one that has ended sees no folder, and bubblewrap's first one those of the
-    machine.
+    Each process is asked, because one that has ended sees no folder, and bubblewrap's first one sees the
+    machine's.
     """
     machines = {os.stat(folder).st_dev for folder in ("/tmp", "/dev/shm") if os.path.exists(folder)}
     entries: dict[int, int] = {}  # by file system
@@ -389,7 +389,7 @@ def _threads(process: int) -> list[str]:
 
 
 def _resident(process: int) -> int:
-    """Bytes in memory or swapped out, and those of the tables that say where each page is."""
+    """Bytes in memory or swapped out, and bytes of the tables that say where each page is."""
     return _sum_of(process, "status", ("VmRSS:", "VmSwap:", "VmPTE:"))
 
 

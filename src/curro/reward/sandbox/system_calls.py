@@ -98,8 +98,8 @@ _END_OF_RECORD = 0x80
 """MSG_EOR, which keeps each byte that is sent in a buffer of its own."""
 
 _FAMILIES, _PROTOCOLS = (2, 10), range(18)
-"""Of sockets: AF_INET and AF_INET6, up to UDP. Others keep data that nobody counts: a closed client's data
-wait in the backlog of a UNIX listener."""
+"""Sockets that may be opened: AF_INET and AF_INET6, up to UDP. Others keep data that nobody counts: a closed
+client's data wait in the backlog of a UNIX listener."""
 
 _LOAD, _EQUAL, _GREATER, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERROR, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000

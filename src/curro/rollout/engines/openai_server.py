@@ -1,6 +1,6 @@
 """An engine that asks an OpenAI-compatible server: vLLM, SGLang, `transformers serve`, others.
 
-A rollout is a request of its own: some servers give no more to a request, and those that give several keep
+A rollout is a request of its own: some servers give no more to a request, and others that give several keep
 a prompt that they have just seen. Requests ask for a stream, because these servers stop generating when a
 streaming client hangs up: that is how a cancelled call stops. A server that does not stream is read too, but
 it goes on generating what was cancelled. A tiny request before the first one finds out what a server knows.
@@ -73,7 +73,7 @@ class Answer:
     def _add(self, part: Mapping[str, Any]) -> None:
         message = part.get("delta", part.get("message"))
         piece = message.get("content") if isinstance(message, Mapping) else part.get("text")
-        if isinstance(piece, list):  # parts, of which those of a thought are not the answer
+        if isinstance(piece, list):  # parts, of which a thought's are not the answer
             texts = [item.get("text") for item in piece if isinstance(item, Mapping) and "text" in item]
             piece = "".join(text for text in texts if isinstance(text, str))
         if isinstance(piece, str):

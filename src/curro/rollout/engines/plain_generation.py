@@ -106,7 +106,7 @@ def shared_prefixes(model: Any, config: GenerationConfig) -> Iterator[None]:
     Rows that share a prompt are one row until their first different token, and a row that has ended is
     computed no more. The logits are then copied to all rows, so every row goes on as before, and the same
     random numbers give the same tokens, up to rounding. Other devices than a CPU share prompts alone, since
-    they compute a token of many rows as fast as that of one. In beam search, and where a model keeps
+    they compute a token of many rows as fast as one of a single row. In beam search, and where a model keeps
     something else than plain keys and values (a recurrent state, a static cache), every row is computed.
 
     Args:
@@ -255,7 +255,7 @@ class SampledLogProbs(LogitsProcessor):
             self._columns, self._entropies, self._draws = [], [], bool(generation_config.do_sample)
             self.is_whole = all(isinstance(processor, TemperatureLogitsWarper) for processor in others)
             generation_config.do_sample = (
-                False  # of the call's own copy: the likeliest token is the drawn one
+                False  # in the call's own copy: the likeliest token is the drawn one
             )
             return LogitsProcessorList([*others, self])
 

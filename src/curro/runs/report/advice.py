@@ -76,7 +76,7 @@ def advise(history: History) -> list[Advice]:
 def verdict(history: History) -> Assessment:
     """How many times as many groups with a signal the run found as uniform sampling, and why no more.
 
-    Both are of the same groups: the latest 1,024 up to the step that the estimate was written in.
+    Both count the same groups: the latest 1,024 up to the step that the estimate was written in.
     """
     groups = history.groups
     if _recent(history) is None:

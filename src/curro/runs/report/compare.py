@@ -112,7 +112,7 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
 RESAMPLES = 1_000
 """How often the seeds are drawn again for an interval."""
 FEWEST = 5
-"""Seeds from which on factors and intervals are shown: those of fewer miss the truth too often."""
+"""Seeds from which on factors and intervals are shown: with fewer they miss the truth too often."""
 
 
 def _interval(base: Curve, own: Curve) -> Interval | None:

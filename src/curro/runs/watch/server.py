@@ -1,7 +1,7 @@
 """Serve the page of runs while they train, to the user who has the secret in its address.
 
-A run's page is that of `curro report`, rendered anew when its files have grown. The browser asks every other
-second whether it has changed (`refresh.js`).
+A run's page is what `curro report` writes, rendered anew when its files have grown. The browser asks every
+other second whether it has changed (`refresh.js`).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: WatchServer
     server_version, sys_version = "curro", ""
     protocol_version = "HTTP/1.1"
-    default_request_version = "HTTP/1.0"  # of 0.9, a malformed request would get no status
+    default_request_version = "HTTP/1.0"  # with 0.9 a malformed request would get no status
     timeout = 60
 
     def do_GET(self) -> None:

@@ -26,7 +26,7 @@ from curro.reward.programs import program_of
 from curro.reward.reward import Reward, Verdict
 
 STANDARD_INPUT = "Write a Python program that reads from standard input and writes to standard output."
-"""What LiveCodeBench's problems end with, and those that METIS' recipe for programs trains on."""
+"""What LiveCodeBench's problems end with, and the problems that METIS' recipe for programs trains on."""
 
 _LARGEST_TESTS = 1 << 30
 """Bytes of a problem's private tests when they are unpacked."""

@@ -180,7 +180,7 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
                 compute_aux_loss=compute_aux_loss, **images,
             )  # fmt: skip
 
-        rows = self._rows_with_gradient if compute_entropy and not has_images else None  # of the loss
+        rows = self._rows_with_gradient if compute_entropy and not has_images else None  # the loss's
         if rows is None:
             return cast(Any, compute(slice(None), True))
         with self.accelerator.autocast():

@@ -3,7 +3,7 @@
 The G rollouts of a group have one prompt, and a plain batch computes its P tokens G times. Here the group is
 one sequence, [prompt, completion 1, .., completion G], in which a token sees the prompt and the earlier
 tokens of its own completion, and every completion's positions go on from the prompt's end. G (P + R) tokens
-become P + G R, and the results are those of the plain batch up to rounding. The head reads only the states
+become P + G R, and the results equal the plain batch's up to rounding. The head reads only the states
 that predict a completion's token.
 
 Attention is the other way round: with a mask it takes time in the square of the packed sequence, in which
@@ -84,7 +84,7 @@ def completions_per_sequence(prompt: int, completion: float, group: int, width: 
 def pack(
     input_ids: torch.Tensor, attention_mask: torch.Tensor, completion_length: int, *, width: int, pad: int = 0
 ) -> Packed | None:
-    """Pack a batch (B, L) as TRL makes it; None where a mask is not that of a padded row.
+    """Pack a batch (B, L) as TRL makes it; None where a mask does not fit a padded row.
 
     Args:
         completion_length: C, the last so many columns are the completions', padded on the right.
@@ -138,7 +138,7 @@ def _lay_out(
     shape = (len(used), longest)
     ids_RL = torch.full(shape, pad)
     positions_RL = torch.zeros(shape, dtype=torch.long)
-    # of a token: its sequence, and its completion, which is 0 for a prompt
+    # each token's sequence, and its completion, which is 0 for a prompt
     sequence_RL, branch_RL = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
     predictors, labels, targets = [], [], []
     for number, ((prompt, rows), (row, start)) in enumerate(zip(ordered, starts, strict=True)):
@@ -240,7 +240,7 @@ class SharedPrompts:
         if self.reason or attention_mask.size(1) > self._window:
             return None
         size = batch_size or len(input_ids)
-        if size < len(input_ids):  # of a batch in parts, the rows of a prompt go together
+        if size < len(input_ids):  # the rows of a prompt go into one part of a batch
             order = _by_prompt(input_ids[:, :-completion_length])
         else:
             order = torch.arange(len(input_ids))
@@ -287,7 +287,7 @@ class SharedPrompts:
             return log_probs, ENTROPY(logits)
 
     def _probe(self, model: Any) -> str:
-        """Why the model's packed log-probabilities are not those of plain rows; empty if they are."""
+        """Why the model's packed log-probabilities differ from plain rows'; empty if they do not."""
         vocabulary, device = model.config.get_text_config().vocab_size, model.device
         ids = (torch.arange(1, 19).view(2, 9) * 7919 % vocabulary).to(device)
         ids[1, :4] = ids[0, :4]
@@ -311,7 +311,7 @@ class SharedPrompts:
 
 
 def _by_prompt(prompts_BP: torch.Tensor) -> torch.Tensor:
-    """An order (B,) of rows that puts those of a prompt together, in the order of their first rows."""
+    """An order (B,) of rows that puts rows of one prompt together, in the order of their first rows."""
     first: dict[tuple[int, ...], int] = {}
     keys = [first.setdefault(tuple(row), i) for i, row in enumerate(prompts_BP.tolist())]
     return torch.tensor(keys).argsort(stable=True)
@@ -346,7 +346,7 @@ def may_regroup(trainer: Any) -> bool:
     """Whether the rows of an optimizer step may change micro-batches without a change of its gradient.
 
     "bnpo" divides by the tokens of a micro-batch, the entropy bonus is a mean over them, and the threshold of
-    `top_entropy_quantile` is that of its entropies.
+    `top_entropy_quantile` is taken from its entropies.
     """
     return bool(
         trainer.loss_type != "bnpo"

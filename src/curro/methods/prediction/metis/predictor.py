@@ -46,8 +46,8 @@ class Metis(Predictor):
         weight: lambda of (10); 0 judges without learning to.
         baseline_rate: of the moving average b in (9), which starts at 0.
         failed: the reward of a selected prompt's judgment that failed: "lowest", 0, the least that (8) gives
-            for variances in [0, 1/4]; "zero", that of a prediction of 0; "skip" does not train on it, and (9)
-            still divides by the number of selected prompts.
+            for variances in [0, 1/4]; "zero", what a prediction of 0 would get; "skip" does not train on it,
+            and (9) still divides by the number of selected prompts.
         max_tokens: of a judgment; one that is longer ends there.
         template: a file with another text for the judgment prompt, or the name of one: "curro", "paper",
             "lab", "lab-compact" (`read_template`).

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def begin() -> tuple[str, dict[str, Any]]:
     with open(int(sys.argv[1]), "rb") as file:
-        job = marshal.load(file)  # of the parent's making, and of the same interpreter
+        job = marshal.load(file)  # made by the parent, in the same interpreter
     confine: dict[str, Any] = {}
     if job["confine"]:
         exec(job["confine"]["source"], confine)

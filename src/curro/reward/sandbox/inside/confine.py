@@ -1,4 +1,4 @@
-# Closes files, network and all system calls but those of a list to the process that executes it, for good.
+# Closes files, network and all system calls outside a list to the process that executes it, for good.
 # Executed by begin.py: `supervise` first, `before` while the process is still who it was, `after` when it is
 # who it will be. What is not in `told` is not applied.
 import ctypes
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_CREATE, _ADD, _RESTRICT, _TAKE_FILE = 444, 445, 446, 438  # of Landlock, and pidfd_getfd
+_CREATE, _ADD, _RESTRICT, _TAKE_FILE = 444, 445, 446, 438  # Landlock's three, and pidfd_getfd
 _PARENT_DEATH, _REAPER, _KEEP_CAPS, _NO_NEW_PRIVS, _DUMPABLE = 1, 36, 8, 38, 4
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_FILTER, _NEW_LISTENER = 1, 8

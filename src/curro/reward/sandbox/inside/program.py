@@ -35,7 +35,7 @@ class ProgramSide(Wire):
         self.module = type(sys)("program")
         sys.modules["program"] = self.module
         self.requests, self.replies = os.fdopen(REQUESTS, "r"), os.fdopen(REPLIES, "w")
-        self.classes: set[str] = set()  # of the tests, by name, whose objects came by value
+        self.classes: set[str] = set()  # names of the tests' classes whose objects came by value
         self.runner: Any = None
 
     def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:

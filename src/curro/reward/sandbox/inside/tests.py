@@ -29,7 +29,7 @@ FUNCTION: str
 CLOSED: str
 VERDICTS: int
 
-MOST_ITEMS = 100_000  # of an iterator that the tests give
+MOST_ITEMS = 100_000  # read from an iterator that the tests give
 
 
 class ProgramError(Exception):

@@ -1,6 +1,6 @@
 # What a program and the tests that call it, in two processes, say to each other: lines of JSON, plain data by
 # value, anything else by a number. The program's process never sees a test, and what arrives in the tests'
-# process is of built-in types, whatever the program sends. Executed before program.py or tests.py.
+# process has built-in types, whatever the program sends. Executed before program.py or tests.py.
 from __future__ import annotations
 
 import importlib
@@ -233,7 +233,7 @@ def symbols(source: str) -> list[Any]:
 
 
 def global_names(source: str) -> tuple[set[str], set[str]]:
-    """The global names that a text uses, and those that it binds, in whatever scope."""
+    """The global names that a text uses, and the names that it binds, in whatever scope."""
     used, bound = set(), set()
     for symbol in symbols(source):
         if symbol.is_global():
