@@ -123,9 +123,9 @@ METHODS = {
 `frontier` is the default, and `told` knows the pass rates that 16 rollouts of each prompt measured. `highest`
 to `quarter` were tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not
 moderated; `text-and-entropy` to `sharper` with today's. `frontier-1e-5` and `uniform-1e-5` are judged too,
-and the rate 3e-5 is tried on the tuning pools; `frontier-raised-1e-5` lets 1e-5 rise with the signal. The rows of 7c104e2's own `frontier` are called `unmoderated`,
-and those with moderated predictions and a learnt variance of the weights `learnt-variance`; no option brings
-these two back.
+and the rate 3e-5 is tried on the tuning pools; `frontier-raised-1e-5` lets 1e-5 rise with the signal. The
+rows of 7c104e2's own `frontier` are called `unmoderated`, and those with moderated predictions and a learnt
+variance of the weights `learnt-variance`; no option brings these two back.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),

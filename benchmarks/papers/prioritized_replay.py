@@ -7,8 +7,8 @@
 As section 5 does it: 1,000 prompts, 250 steps of 4 prompts with 8 rollouts at temperature 0.7, an evaluation
 every 25 steps, no division by the deviation. A model of the lab takes the place of Qwen2.5-7B, at a learning
 rate of 1e-4: at 3e-4, the lab's for groups at temperature 1, uniform sampling unlearns what the model knew.
-`--scale-rate lower` is the pairing of section 4.3; it needs the default variant, since the published one does not
-explore its pools and `signal/ratio` is unknown. Figure 3 of the paper has the batch's success rate and
+`--scale-rate lower` is the pairing of section 4.3; it needs the default variant, since the published one does
+not explore its pools and `signal/ratio` is unknown. Figure 3 of the paper has the batch's success rate and
 priority, this one the unseen prompts and the heap's priority; the batch's and pass@4 are in
 results/open_questions.md, and `recipes/prepare.py guru` prints figure 1. Every run adds a row to
 benchmarks/results/replay.jsonl as it ends, so that the command goes on where it was stopped.

@@ -116,16 +116,10 @@ class EmptySteps(TrainerCallback):
 class ScaledRate(TrainerCallback):
     """Scales the learning rate by the square root of `signal/ratio`, while that is above 1.
 
-    <<<<<<< HEAD
-        "lower" divides by it, as "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly
-        with the advantages, so that a rate tuned for uniform sampling may be too high. "raise" multiplies by it,
-        at most by 2, the square-root rule of Adam's rate for larger batches (Malladi et al., arXiv 2205.10287):
-        Adam's step has one length, and more groups with a signal make its direction surer.
-    =======
-        "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly with the advantages, so
-        that a rate tuned for uniform sampling may be too high. The factor is the square root of `signal/ratio`,
-        the ratio of mean squared advantages; a smaller signal does not raise the rate.
-    >>>>>>> main
+    "lower" divides by it, as "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly
+    with the advantages, so that a rate tuned for uniform sampling may be too high. "raise" multiplies by it,
+    at most by 2, the square-root rule of Adam's rate for larger batches (Malladi et al., arXiv 2205.10287):
+    Adam's step has one length, and more groups with a signal make its direction surer.
     """
 
     def __init__(self, trainer: Any, direction: str) -> None:

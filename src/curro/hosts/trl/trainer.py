@@ -55,55 +55,49 @@ from curro.runs.writer import Completion, KeepRollouts, RunWriter
 class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     """TRL's GRPOTrainer with a curriculum; everything else is TRL's.
 
-        The prompts of a generation are chosen when it starts, after the rewards of the one before. The main
-        process owns the curriculum and tells the others what it chose. Evaluation is TRL's. Checkpoints hold the
-        curriculum and the rollouts that are still to be trained on, so that a resumed run goes on as an
-        uninterrupted one.
+    The prompts of a generation are chosen when it starts, after the rewards of the one before. The main
+    process owns the curriculum and tells the others what it chose. Evaluation is TRL's. Checkpoints hold the
+    curriculum and the rollouts that are still to be trained on, so that a resumed run goes on as an
+    uninterrupted one.
 
-        The curriculum sees the sum of the weighted rewards, and each function's own values as named rewards. A
-        rollout for which every function returned None is not scored. Without an `advantage` in the curriculum
-        the advantages are TRL's. What a method wants trained on besides the rollouts (METIS) joins the loss of
-        the same optimizer steps, whatever the `loss_type`.
+    The curriculum sees the sum of the weighted rewards, and each function's own values as named rewards. A
+    rollout for which every function returned None is not scored. Without an `advantage` in the curriculum
+    the advantages are TRL's. What a method wants trained on besides the rollouts (METIS) joins the loss of
+    the same optimizer steps, whatever the `loss_type`.
 
-        Args:
-            curriculum: a `Curriculum` over the rows of `train_dataset`; or a selection method's name, dict or
-                `Selection`, or text as `curro train --curriculum` takes it ("uniform admission=band:0.2,0.8"),
-                from which one is built with `args.seed`.
-            allocation, advantage, admission, reward_range, signal: of the curriculum that is built, as
-                `Curriculum` takes them.
-            fill: when filling a batch with admitted groups gives up, and what happens then, "top-up" or "error".
-            environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
-                unless reward functions are given, which find its reward in the column `episode_reward`. TRL's
-                own `environment_factory` and `tools` are taken in its place.
-            on_groups: called on the main process with every `GroupRecord`, rejected groups included.
-            write_run: write groups and metrics to the folder `curro` in `args.output_dir`, for `curro watch`.
-            keep: how many rollouts of each group are kept there to be read.
-            share_prompts: compute a group's prompt once, in rollouts and in training; for a model that cannot,
-                the log says why.
-            skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
-                flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
-    <<<<<<< HEAD
-            scale_rate: "lower" divides the learning rate by the square root of `signal/ratio` while that is above
-                1, "raise" multiplies by it (`curro.hosts.trl.auxiliary.ScaledRate`); None does neither.
-            log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
-    =======
-            scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1
-                (`curro.hosts.trl.auxiliary.ScaledRate`), for advantages r - mean r.
-            log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only
-    >>>>>>> main
-                `curro.hosts.trl.observe.LOGGED_METRICS`; the run folder has them all.
-            no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
-                not fit before the model is loaded.
-            args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
+    Args:
+        curriculum: a `Curriculum` over the rows of `train_dataset`; or a selection method's name, dict or
+            `Selection`, or text as `curro train --curriculum` takes it ("uniform admission=band:0.2,0.8"),
+            from which one is built with `args.seed`.
+        allocation, advantage, admission, reward_range, signal: of the curriculum that is built, as
+            `Curriculum` takes them.
+        fill: when filling a batch with admitted groups gives up, and what happens then, "top-up" or "error".
+        environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
+            unless reward functions are given, which find its reward in the column `episode_reward`. TRL's
+            own `environment_factory` and `tools` are taken in its place.
+        on_groups: called on the main process with every `GroupRecord`, rejected groups included.
+        write_run: write groups and metrics to the folder `curro` in `args.output_dir`, for `curro watch`.
+        keep: how many rollouts of each group are kept there to be read.
+        share_prompts: compute a group's prompt once, in rollouts and in training; for a model that cannot,
+            the log says why.
+        skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
+            flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
+        scale_rate: "lower" divides the learning rate by the square root of `signal/ratio` while that is above
+            1, "raise" multiplies by it (`curro.hosts.trl.auxiliary.ScaledRate`); None does neither.
+        log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only
+            `curro.hosts.trl.observe.LOGGED_METRICS`; the run folder has them all.
+        no_check: leave out the check of 200 rows with the reward functions, which refuses or says what does
+            not fit before the model is loaded.
+        args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
-        Attributes:
-            curriculum: the main process's knows all rewards; the others are never asked.
-            policy: what the curriculum asks.
-            rows: the rows of the data set that this process is rolling out, one a rollout.
+    Attributes:
+        curriculum: the main process's knows all rewards; the others are never asked.
+        policy: what the curriculum asks.
+        rows: the rows of the data set that this process is rolling out, one a rollout.
 
-        Raises:
-            ConfigError: before a model is loaded, arguments that do not go together.
-            FillError: while training, a batch that stayed short, where `fill` says that this is an error.
+    Raises:
+        ConfigError: before a model is loaded, arguments that do not go together.
+        FillError: while training, a batch that stayed short, where `fill` says that this is an error.
     """
 
     args: GRPOConfig
