@@ -3,11 +3,14 @@
     python -m benchmarks.gpu.pack ...       # elsewhere: packs the folder `kit`
     python -m benchmarks.gpu.run kit        # in the checkout, on the machine with the card
 
-It needs PyTorch, transformers and the folder, and nothing from outside. In turn it measures
+It needs PyTorch, transformers and the folder, and nothing from outside. In turn it makes
 
-* curro's own seconds in a step, with uniform sampling, `frontier` and `frontier` with entropies;
-* a step with completions of 1,024 tokens behind long prompts, with prompts computed once and in TRL's way;
-* the runs of `benchmarks.learning.pretrained_natures` that have no row yet, several side by side.
+* the runs of `benchmarks.learning.pretrained_natures` that have no row yet, several side by side, in the
+  order of `orders`;
+* measurements of a step with completions of 1,024 tokens behind long prompts, with prompts computed once, in
+  TRL's way, and with entropies;
+* measurements of curro's own seconds in a step, with uniform sampling, `frontier` and `frontier` with
+  entropies.
 
 Each measurement is a row of OUT/gpu.jsonl and each run a file of OUT/rows, and rows name the card. After
 `--minutes` the runs that have not ended are stopped; the same command goes on with what has no row there or
@@ -33,13 +36,14 @@ from benchmarks.gpu.pack import join
 Case = dict[str, Any]
 LONG = {"prompts_per_step": 4, "rollouts_per_prompt": 8, "max_completion_length": 1_024}
 MEASURED: dict[str, Case] = {
+    "long, prompts computed once": {"curriculum": "uniform", **LONG},
+    "long, prompts computed for each completion": {"curriculum": "uniform", "share_prompts": False, **LONG},
+    "long, with entropies": {"curriculum": "frontier:features=text+entropy", **LONG},
     "uniform": {"curriculum": "uniform"},
     "frontier": {"curriculum": "frontier"},
     "frontier with entropies": {"curriculum": "frontier:features=text+entropy"},
-    "long, prompts computed once": {"curriculum": "uniform", **LONG},
-    "long, prompts computed for each completion": {"curriculum": "uniform", "share_prompts": False, **LONG},
 }
-"""By its name the settings of each measurement."""
+"""By its name the settings of each measurement, in their order."""
 STEPS, LONG_STEPS = 12, 4
 """Steps of a measurement, the first quarter of which is not counted."""
 POOL = "mixture_sixteen"
@@ -131,16 +135,16 @@ def measure(name: str, data: Path, out: Path) -> Case:
 
 
 def orders() -> Iterator[tuple[str, tuple[str, ...], int]]:
-    """The pool, methods and seed of each process: what judges the default and what may mend it come first."""
-    from benchmarks.learning.pretrained_natures import JUDGING, ROUNDS, SEEDS
+    """The pool, methods and seed of each process.
 
-    judged, tuned = SEEDS[2:], (2, 3, 4)
-    pair, tried = ("uniform", "frontier"), ("start-half", "quarter")
-    for at, other in zip(judged, tuned, strict=True):
-        yield from ((pool, pair, at) for pool in JUDGING)
-        yield from product(("mixture_twelve", "same_letters", "range_products"), (pair, tried), (other,))
-    for at, methods, pool in product(judged, (*ROUNDS[1:-1], ("frontier-before",)), JUDGING):
-        yield pool, methods, at  # the last round needs pass rates
+    First come the pairs at the rate 1e-5, which has rows with one seed; then the baselines of the plan that
+    have none.
+    """
+    from benchmarks.learning.pretrained_natures import JUDGING, SEEDS
+
+    tried = ("uniform-1e-5", "frontier-1e-5"), ("shortest-quarter", "pspo")
+    for methods, seed, pool in product(tried, SEEDS[1:], JUDGING):
+        yield pool, methods, seed
 
 
 def side_by_side(
@@ -171,7 +175,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Where rows are added.")] = Path("runs/gpu"),
     minutes: Annotated[float, typer.Option(help="All in all.")] = 14.0,
     jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 10,
-    measured: Annotated[bool, typer.Option(help="Make the measurements, before the runs.")] = True,
+    measured: Annotated[bool, typer.Option(help="Make the measurements, after the runs.")] = True,
     only: Annotated[str | None, typer.Option(help="Make this measurement and no other, here.")] = None,
 ) -> None:
     until = time.monotonic() + 60 * minutes
@@ -188,13 +192,6 @@ def main(
     if only is not None:
         append_rows(rows, [measure(only, data, out)])
         return
-    here = [sys.executable, "-m", "benchmarks.gpu.run", str(kit), f"--out={out}"]
-    done = {row["name"] for row in read_rows(rows)}
-    wanted = (name for name in MEASURED if measured and name not in done)
-    side_by_side(([*here, f"--only={name}"] for name in wanted), 1, until, environment)
-    for row in read_rows(rows):
-        print(json.dumps(row), flush=True)
-
     from benchmarks.common import RESULTS
     from benchmarks.learning.pretrained_natures import cases
 
@@ -202,7 +199,7 @@ def main(
     known += [row for part in (out / "rows").glob("*.jsonl") for row in read_rows(part)]
     (out / "rows").mkdir(exist_ok=True)
     common = [sys.executable, "-m", "benchmarks.learning.pretrained_natures", f"--folder={data}"]
-    # the methods of a round share a process, which takes longer to start than some of the runs
+    # methods that are compared share a process, which takes longer to start than some of the runs
     commands = (
         [
             *[*common, f"--results={out}/rows/{pool}-{methods[0]}-{seed}.jsonl", f"--runs={out}/runs"],
@@ -213,6 +210,13 @@ def main(
     )
     well, badly = side_by_side(commands, jobs, until, environment)
     print(f"{well} runs ended and {badly} failed; their rows are in {out}/rows")
+
+    here = [sys.executable, "-m", "benchmarks.gpu.run", str(kit), f"--out={out}"]
+    done = {row["name"] for path in (RESULTS / rows.name, rows) for row in read_rows(path)}
+    wanted = (name for name in MEASURED if measured and name not in done)
+    side_by_side(([*here, f"--only={name}"] for name in wanted), 1, until, environment)
+    for row in read_rows(rows):
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

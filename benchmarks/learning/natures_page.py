@@ -43,7 +43,7 @@ def samples(row: Row) -> float:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A method and uniform sampling with the same seeds on the same device, on a pool.
+    """A method and uniform sampling with the same seeds on a pool, on one device where both ran on it.
 
     Attributes:
         rollouts_E: of the evaluations.
@@ -57,14 +57,17 @@ class Pairs:
     @classmethod
     def of(cls, runs: Runs, method: str) -> Pairs | None:
         """None where no seed has rows of both."""
-        keys = sorted(set(runs.get(method, ())) & set(runs.get(BASELINE, ())))
+        ours, theirs = runs.get(method, {}), runs.get(BASELINE, {})
+        keys = [(key, key) for key in sorted(set(ours) & set(theirs))]
+        paired = {key[0] for key, _ in keys}
+        keys += [(a, b) for a in sorted(ours) for b in sorted(theirs) if a[0] == b[0] and a[0] not in paired]
         if not keys:
             return None
         both = (
-            np.array([counts(runs[name][key]) / samples(runs[name][key]) for key in keys])
-            for name in (method, BASELINE)
+            np.array([counts(rows[pair[side]]) / samples(rows[pair[side]]) for pair in keys])
+            for side, rows in enumerate((ours, theirs))
         )
-        return cls(np.array(runs[method][keys[0]]["rollouts"], float), *both)
+        return cls(np.array(ours[keys[0][0]]["rollouts"], float), *both)
 
     @property
     def seeds(self) -> int:
@@ -263,10 +266,11 @@ def page(chapters: Mapping[str, tuple[Sequence[Row], Mapping[str, str]]], shown:
         shown: the methods with a short table each in every chapter.
     """
     parts = [
-        "Differences are between runs with the same seed on the same device. Intervals are a bootstrap's "
-        "over seeds and held-out problems together, widened for few seeds; of one seed they say nothing "
-        "about other seeds. A is the ceiling and C_mid the rollouts to half the gain of a fitted sigmoid. "
-        "*Lowest run* is the mean of evaluations of the worst seed, less uniform sampling's mean."
+        "Differences are between runs with the same seed, on the same device where both ran on it. "
+        "Intervals are a bootstrap's over seeds and held-out problems together, widened for few seeds; of "
+        "one seed they say nothing about other seeds. A is the ceiling and C_mid the rollouts to half the "
+        "gain of a fitted sigmoid. *Lowest run* is the mean of evaluations of the worst seed, less uniform "
+        "sampling's mean."
     ]
     for title, (rows, natures) in chapters.items():
         pools = {pool: runs for pool in natures if BASELINE in (runs := runs_of(rows, pool))}
@@ -319,7 +323,8 @@ def draw(
         for axes, pool in zip(panels.flat, order, strict=False):
             runs = pools[pool]
             for method, colour in colours.items():
-                if not (done := [runs[method][key] for key in runs.get(method, ()) if key in runs[shown]]):
+                seeds = {seed for seed, _ in runs[shown]}
+                if not (done := [row for key, row in runs.get(method, {}).items() if key[0] in seeds]):
                     continue
                 rollouts, curves = done[0]["rollouts"], np.array([row["pass@1"] for row in done])
                 axes.plot(rollouts, curves.T, color=colour, lw=0.8, alpha=0.3)

@@ -90,7 +90,8 @@ class Method:
 
 
 BEFORE = "frontier:exploration=0,prior_rollouts=4,exponent=none"
-"""`frontier` as it was at 430c0f2."""
+"""`frontier` with the options of 430c0f2's default: no exploration, a prior of 4 rollouts, the highest taken.
+How it reads texts and predicts is that of the version in each row; no option brings the former way back."""
 METHODS = {
     "uniform": Method("uniform"),
     "frontier-before": Method(BEFORE),
@@ -116,15 +117,19 @@ METHODS = {
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),
     "told": Method(BEFORE, {"known": True}, measured=True),
+    "oracle": Method("frontier", {"known": True}, measured=True),
 }
 """By the name of a row's method.
 
-`frontier` is the default, and `told` knows the pass rates that 16 rollouts of each prompt measured. `highest`
-to `quarter` were tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not
-moderated; `text-and-entropy` to `sharper` with today's. `frontier-1e-5` and `uniform-1e-5` are judged too,
-and the rate 3e-5 is tried on the tuning pools. The rows of 7c104e2's own `frontier` are called `unmoderated`,
-and those with moderated predictions and a learnt variance of the weights `learnt-variance`; no option brings
-these two back.
+`frontier` is the default. `told` and `oracle` know the pass rates that 16 rollouts of each prompt measured:
+`oracle` is the default that is told them; `told` has the former default's options, explores nothing and takes
+the highest alone, so that it is no upper bound and may end below `frontier`. `highest` to `quarter` were
+tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not moderated;
+`text-and-entropy` to `sharper` with today's. `frontier-1e-5` and `uniform-1e-5` are judged too, and the rate
+3e-5 is tried on the tuning pools. The rows of 7c104e2's own `frontier` are called `unmoderated`, and those
+with moderated predictions and a learnt variance of the weights `learnt-variance`; rows of a rate that
+followed the signal are called `frontier-raised-1e-5` and `frontier-proportional-1e-5`. No option brings these
+back.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),

@@ -49,12 +49,13 @@ def test_gains_and_the_share_of_rollouts(rows):
     assert page.share(pairs) == pytest.approx(0.5)  # .5 after 1,024 rollouts instead of 2,048
 
 
-def test_a_seed_is_compared_on_the_same_device_alone(rows):
-    """Another device begins otherwise with the same seed, so that its run is no pair."""
-    elsewhere = {**rows[0], "device": "a card"}
-    alone = page.runs_of([elsewhere, *rows[1:]], "one")
-    assert page.Pairs.of(alone, "ours").seeds == 1
-    assert page.Pairs.of(page.runs_of([elsewhere, *rows], "one"), "ours").seeds == 2
+def test_a_seed_is_compared_on_the_same_device_where_both_ran_on_it(rows):
+    """Another device begins otherwise with the same seed."""
+    elsewhere = {**rows[0], "device": "a card", "items": [*rows[0]["items"][:-1], "2" * 10]}
+    apart = page.Pairs.of(page.runs_of([elsewhere, *rows[1:]], "one"), "ours")
+    assert (apart.seeds, page.end(apart)) == (2, pytest.approx((0.6 - 1 + 0.7 - 0.5) / 2))
+    both = page.Pairs.of(page.runs_of([elsewhere, *rows], "one"), "ours")
+    assert (both.seeds, page.end(both)) == (2, pytest.approx((0.6 - 0.5 + 0.7 - 0.5) / 2))
 
 
 def test_the_interval_counts_problems_as_well_as_seeds(rows):

@@ -7,12 +7,10 @@ import platform
 import subprocess
 import sys
 
-import gguf
 import numpy as np
 import pytest
 import torch
-from tokenizers.pre_tokenizers import ByteLevel
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from tests.rollout.tiny_gguf import TOKENS, write_tiny_gguf
 
 from curro import lab
 from curro.core.errors import ConfigError
@@ -76,72 +74,11 @@ def test_a_name_that_is_none(tmp_path):
         load_model(str(tmp_path / "none"))
 
 
-TOKENS = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
-NAMES = {
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
-
-
-def gguf_name(name: str) -> str:
-    for ours, theirs in (("model.embed_tokens", "token_embd"), ("model.norm", "output_norm")):
-        name = name.replace(ours, theirs)
-    for ours, theirs in NAMES.items():
-        name = name.replace(ours, theirs)
-    return name.replace("model.layers", "blk").replace("lm_head", "output")
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A model with random weights, and its file, with 8 bits a weight."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = Qwen2Config(
-        vocab_size=len(TOKENS),
-        **sizes,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        initializer_range=0.2,
-        tie_word_embeddings=False,
-    )
-    model = Qwen2ForCausalLM(config).eval()
     path = tmp_path_factory.mktemp("gguf") / "tiny.Q8_0.gguf"
-    writer = gguf.GGUFWriter(path, "qwen2")
-    writer.add_context_length(128)
-    writer.add_embedding_length(64)
-    writer.add_block_count(2)
-    writer.add_feed_forward_length(96)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(10_000.0)
-    writer.add_vocab_size(len(TOKENS))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("qwen2")
-    writer.add_token_list(TOKENS)
-    writer.add_token_types([gguf.TokenType.NORMAL] * (len(TOKENS) - 1) + [gguf.TokenType.CONTROL])
-    writer.add_token_merges(["a b"])
-    writer.add_eos_token_id(len(TOKENS) - 1)
-    writer.add_bos_token_id(len(TOKENS) - 1)
-    for name, weights in model.state_dict().items():
-        values = weights.numpy()
-        if values.ndim == 2:
-            kind = gguf.GGMLQuantizationType.Q8_0
-            writer.add_tensor(gguf_name(name), gguf.quants.quantize(values, kind), raw_dtype=kind)
-        else:
-            writer.add_tensor(gguf_name(name), values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return model, path
+    return write_tiny_gguf(path), path
 
 
 def test_a_file_gives_the_model_and_the_tokenizer(written):

@@ -79,10 +79,10 @@ def entropy_of_likeliest(log_probs_K: Sequence[float], temperature: float = 1.0)
     The bound is too low by at most r log(V min(r, p_K) / r), with V tokens in all. At another temperature the
     same tokens are tempered, which gives an estimate and no bound.
 
-    Source: curro's own. For the two tokens after 300 prompts SmolLM2-135M has mean entropies of 1.06 and 2.06
-    nats. The bound from 20 tokens is 0.21 and 0.33 too low on average and orders prompts as the entropies do
-    (rank correlations 0.9997 and 0.9995), that from 5 tokens is 0.34 and 0.59 too low. With the rest as one
-    token, the bound from 20 is 0.51 and 0.86 too low, with rank correlations of 0.996 and 0.865
+    Source: curro's own. For the two tokens after 300 prompts SmolLM2-135M has mean entropies of 1.06 and 1.20
+    nats. The bound from 20 tokens is 0.21 and 0.12 too low on average and orders prompts as the entropies do
+    (rank correlations 0.9997 and 0.998), that from 5 tokens is 0.34 and 0.23 too low. With the rest as one
+    token, the bound from 20 is 0.51 and 0.31 too low, with rank correlations of 0.996 and 0.974
     (`python -m benchmarks.learning.likeliest_tokens`).
 
     Args:

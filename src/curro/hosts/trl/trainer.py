@@ -198,6 +198,12 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if environment is not None:
             self.rollout_func = cast(Any, play_episodes)
         self.environment = environment
+        # a generation of all processes has so many rollouts, in groups of `num_generations`
+        self._batch_rows = cast(int, options.generation_batch_size)
+        self._batch_prompts = self._batch_rows // cast(int, options.num_generations)
+        # TRL's groups have one size: for it, rollouts of groups of several sizes stand alone, each asked
+        # of a vLLM server by itself, and nothing of TRL's advantages is used
+        self._trl_groups = {"num_generations": 1} if curriculum.has_allocation else {}
         self.main_process = MainProcess(self)
         self.fill: Fill[KeptGroup] = Fill(fill, size=curriculum.table.size, weigh=len, unit="rollouts")
         self._logged = None if log_all_metrics else LOGGED_METRICS
@@ -226,28 +232,6 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             self.add_callback(EmptySteps(self))
         if scale_rate:
             self.add_callback(ScaledRate(self))
-
-    @property
-    def _batch_rows(self) -> int:
-        """Rollouts of a generation, of all processes."""
-        return cast(int, self.args.generation_batch_size)
-
-    @property
-    def _batch_prompts(self) -> int:
-        """Groups of `num_generations` rollouts in a generation."""
-        return self._batch_rows // cast(int, self.args.num_generations)
-
-    @property
-    def _trl_groups(self) -> dict[str, int]:
-        """TRL's groups have one size: groups of several sizes are rollouts that stand alone for it.
-
-        A vLLM server is then asked for each by itself, and nothing of TRL's advantages is used.
-        """
-        return {"num_generations": 1} if self.curriculum.has_allocation else {}
-
-    @property
-    def _is_training(self) -> bool:
-        return cast(Any, self.model).training
 
     # ------------------------------ a generation ------------------------------
 
@@ -358,22 +342,13 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             "prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": logprobs,
             "env_mask": mask,
         }  # fmt: skip
-        self._round = [
-            ScoredRow(
-                {**row, "prompt": prompts[i]},
-                {name: column[i] for name, column in columns.items() if column is not None},
-                messages[i],
-                rewards[i],
-                self._completions[i],
-                {
-                    name: values[i]
-                    for name, values in self._pending_extra_logs.items()
-                    if len(values) == len(self.rows)
-                },
-            )
-            for i, row in enumerate(self.rows)
-        ]
-        self._pending_extra_logs.clear()
+        logged, self._round = self._pending_extra_logs, []
+        for i, row in enumerate(self.rows):
+            generated = {name: column[i] for name, column in columns.items() if column is not None}
+            noted = {name: values[i] for name, values in logged.items() if len(values) == len(self.rows)}
+            scored = messages[i], rewards[i], self._completions[i]
+            self._round.append(ScoredRow({**row, "prompt": prompts[i]}, generated, *scored, noted))
+        logged.clear()
         raise RoundEnd
 
     def _calculate_rewards(

@@ -98,7 +98,8 @@ class ServedPolicy:
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
         """Entropies in nats, float32 (P, 2), of the first two tokens after prompts, as `Policy.entropies`.
 
-        Each prompt is sent twice, for its likeliest first token and with that token behind it.
+        Each prompt is sent twice, for its likeliest first token and with that token behind it. At the second
+        request a server holds the log-probabilities of its vocabulary for every token of the prompt.
 
         Raises:
             ConfigError: prompts with images, videos or sounds; servers that verl does not ask for

@@ -39,7 +39,8 @@ class Features:
     2. The entropies of the policy's first two tokens after a prompt. A policy that is sure of its answer
        fails always or never; one that hesitates may do either. They are kept in the table's columns
        `first_entropy` and `second_entropy`, in nats. The policy is asked about a prompt once, when the prompt
-       is first a candidate, so that all of them together cost one reading of the data set.
+       is first a candidate, so that all of them together cost one reading of the data set. It is not
+       asked again, though these numbers change as it learns.
     3. The logit of a pass rate that was known before the first rollout. The regression starts with a weight
        of 1 on this logit, which takes the column at its word, and then learns what the column is worth:
        everything where the same model has these rates, less where another model has them, and nothing

@@ -69,6 +69,10 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
                     "share: %s", shared.reason,
                 )  # fmt: skip
 
+    @property
+    def _is_training(self) -> bool:
+        return cast(Any, self.model).training
+
     # ------------------------------ generating ------------------------------
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
@@ -83,13 +87,12 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
         if self.accelerator.is_fsdp2:
             # else transformers lets a process stop while the others still need it to gather weights
             cast(Any, model)._is_fsdp_managed_module = True
-        is_training = cast(Any, self.model).training
         draws_own = self.accelerator.mixed_precision != "no" and self.accelerator.device.type == "cpu"
         stands_in = only_advantages_teach(self) and not self._merges_rounds
         config = self.generation_config
         samples = getattr(config, "num_beams", 1) in (None, 1)  # a beam search has no one drawn token a row
         sampled = None
-        if is_training and samples and (draws_own or stands_in):
+        if self._is_training and samples and (draws_own or stands_in):
             sampled = SampledLogProbs(model, as_transformers=not draws_own)
         shared = nullcontext() if self._shared_prompts is None else shared_prefixes(model, config)
         # one autocast around all tokens: weights are rounded once, not once a token
@@ -125,7 +128,7 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         """TRL's loss, in which rollouts with advantage 0 have no graph, where only advantages teach."""
-        if not self._is_accelerated or not cast(Any, self.model).training:
+        if not self._is_accelerated or not self._is_training:
             return super()._compute_loss(model, inputs)
         if only_advantages_teach(self):
             self._rows_with_gradient = rows_with_gradient(inputs)
