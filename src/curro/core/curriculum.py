@@ -282,13 +282,7 @@ class Curriculum:
             ConfigError: n < 1, a step that goes back or is beyond 2,147,483,646, a method that did not choose
                 n free prompts, no budget for the curriculum's allocation, or one that it cannot spend.
         """
-        n, step, rollouts = self._read_request(n, step, rollouts)
-        if n > self.free:
-            raise ExhaustedError(
-                f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
-                f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
-            )
-        self._check_budget(n, rollouts)
+        n, step, rollouts = self.read_request(n, step, rollouts)
         self.step = step
         choice = self._choose(n, step)
         # uniform sampling has other shares of sources
@@ -323,8 +317,8 @@ class Curriculum:
         self.selection.release(choice.prompts[rollouts_P == 0])
         return choice.take(rollouts_P > 0), rollouts_P[rollouts_P > 0]
 
-    def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
-        """The arguments of `select` as whole numbers; `rollouts` may be None."""
+    def read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
+        """The arguments of `select` as whole numbers; raises what `select` raises, and draws nothing."""
         n, step = _whole_number("n", n, least=1), _whole_number("step", step)
         rollouts = None if rollouts is None else _whole_number("rollouts", rollouts)
         if step < self.step:
@@ -333,6 +327,12 @@ class Curriculum:
             )
         if step > LAST_STEP:
             raise ConfigError(f"step {step} is beyond {LAST_STEP}, the last step that can be counted")
+        if n > self.free:
+            raise ExhaustedError(
+                f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
+                f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
+            )
+        self._check_budget(n, rollouts)
         return n, step, rollouts
 
     def _check_budget(self, n: int, rollouts: int | None) -> None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -232,14 +232,19 @@ class RunFolder:
         """The finished groups, in order, likewise."""
         return list(read_rows(self.groups_file, columns))
 
-    def truncate_after(self, step: int) -> None:
-        """Forget what was written of later steps, as a run that resumes from `step` will write it again."""
+    def truncate_after(self, step: int, is_lost: Callable[[Any], bool] = lambda ticket: False) -> None:
+        """Forget what was written of later steps, as a run that resumes from `step` will write it again.
+
+        Args:
+            is_lost: whether the group of a ticket is not part of what is resumed; asked with None too.
+        """
         for path in (self.metrics_file, self.groups_file, self.rollouts_file):
             if path.exists():
                 with replacing(path) as part, part.open("wb") as file:
                     for number, row in enumerate(read_rows(path), 1):
                         check_whole(row, ("step",), f"line {number} of {path}")
-                        file.write(encode_row(row) if row["step"] <= step else b"")
+                        is_kept = row["step"] <= step and not is_lost(row.get("ticket"))
+                        file.write(encode_row(row) if is_kept else b"")
 
     def sizes(self) -> dict[str, int]:
         """How many bytes each file of lines has."""

@@ -80,13 +80,19 @@ class SavedCurriculum:
 
     def _begin(self) -> None:
         """Drop what is in flight, open the run folder and write the state, with the number of this start."""
+        selected, in_flight = self.curriculum.ledger.selected, set(self.curriculum.ledger.tickets.tolist())
+
+        def is_lost(ticket: Any) -> bool:
+            """Whether a group ended after the state was saved, which may be in the middle of a step."""
+            return isinstance(ticket, int) and (ticket >= selected or ticket in in_flight)
+
         self.curriculum.drop(self.curriculum.ledger.tickets)
         self._rollouts.clear()
         self.step = 1 + (self.curriculum.step + 1 if self.curriculum.ledger.selected else 0)
         self._save()  # first: the next start takes back lines after the state, and makes none before it again
         if self._writer is not None:
             self._writer.take_means()  # forget groups whose lines are taken back
-            self._writer.begin(self.step - 1)
+            self._writer.begin(self.step - 1, is_lost)
 
     def _save(self) -> None:
         state = {"curriculum": self.curriculum.state_dict(), "start": self.start}
@@ -95,7 +101,8 @@ class SavedCurriculum:
     def select(self, n: int, step: int, rollouts: int | None = None) -> Draw:
         """`Curriculum.select`; the first one of a later step writes the state of the step before."""
         with self._lock:
-            if type(step) is int and step > self.curriculum.step:
+            n, step, rollouts = self.curriculum.read_request(n, step, rollouts)
+            if step > self.curriculum.step:  # a draw that is refused begins no step
                 self._end_step()
                 self._save()
                 self.step = max(self.step, step + 1)
