@@ -232,19 +232,21 @@ class RunFolder:
         """The finished groups, in order, likewise."""
         return list(read_rows(self.groups_file, columns))
 
-    def truncate_after(self, step: int, is_lost: Callable[[Any], bool] = lambda ticket: False) -> None:
+    def truncate_after(self, step: int, is_lost: Callable[[Any], bool] | None = None) -> None:
         """Forget what was written of later steps, as a run that resumes from `step` will write it again.
 
         Args:
-            is_lost: whether the group of a ticket is not part of what is resumed; asked with None too.
+            is_lost: decides by its ticket, in place of its step, whether a line of a group is forgotten; for
+                a state that was saved in the middle of a step.
         """
         for path in (self.metrics_file, self.groups_file, self.rollouts_file):
             if path.exists():
                 with replacing(path) as part, part.open("wb") as file:
                     for number, row in enumerate(read_rows(path), 1):
                         check_whole(row, ("step",), f"line {number} of {path}")
-                        is_kept = row["step"] <= step and not is_lost(row.get("ticket"))
-                        file.write(encode_row(row) if is_kept else b"")
+                        ticket = None if is_lost is None else row.get("ticket")
+                        is_later = row["step"] > step if ticket is None else is_lost(ticket)
+                        file.write(b"" if is_later else encode_row(row))
 
     def sizes(self) -> dict[str, int]:
         """How many bytes each file of lines has."""

@@ -144,7 +144,7 @@ class RunWriter:
         config = {"curriculum": curriculum.config}
         return cls(RunFolder(output / HOSTED), curriculum.table, keep, config=config)
 
-    def begin(self, step: int, is_lost: Callable[[Any], bool] = lambda ticket: False) -> None:
+    def begin(self, step: int, is_lost: Callable[[Any], bool] | None = None) -> None:
         """Open the folder after this last finished step; 0 for a run that begins.
 
         Args:
@@ -169,7 +169,7 @@ class RunWriter:
             self._kept = keep_out_others(path)
         self.has_begun = True
 
-    def resume(self, step: int, is_lost: Callable[[Any], bool] = lambda ticket: False) -> None:
+    def resume(self, step: int, is_lost: Callable[[Any], bool] | None = None) -> None:
         """Go on after a step: forget what was written of later ones, count on from there."""
         self.folder.truncate_after(step, is_lost)
         last = self.folder.latest()

@@ -99,6 +99,22 @@ def test_a_checkpoint_that_is_loaded_takes_later_lines_back(tmp_path):
     assert [row["step"] for row in run.metrics()] == [1, 2]
 
 
+def test_checkpoints_in_the_middle_of_a_step_have_a_line_for_each_group(tmp_path):
+    """What is loaded has observed some of a step's groups, and has none of those that came after it."""
+    saved = opened(tmp_path)
+    observed = []
+    for _ in range(3):
+        draw = saved.select(4, 0)
+        saved.observe(draw.tickets[:2], np.array([[1.0, 0.0], [0.0, 0.0]]))
+        observed += (draw.tickets[:2] & ((1 << SHIFT) - 1)).tolist()
+        saved.save("middle")
+        saved.observe(draw.tickets[2:], np.array([[1.0, 0.0], [0.0, 0.0]]))
+        saved.load("middle")
+        assert [line["ticket"] for line in RunFolder(tmp_path / "run" / "curro").groups()] == observed
+    assert saved.curriculum.ledger.observed == len(observed)
+    saved.close()
+
+
 def test_what_a_killed_writer_left_is_removed_and_another_curriculum_is_refused(tmp_path):
     opened(tmp_path, run=False).close()
     (tmp_path / "live" / f".{STATE}.99.part").write_bytes(b"half")

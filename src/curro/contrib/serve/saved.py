@@ -86,10 +86,12 @@ class SavedCurriculum:
             """Whether a group ended after the state was saved, which may be in the middle of a step."""
             return isinstance(ticket, int) and (ticket >= selected or ticket in in_flight)
 
-        self.curriculum.drop(self.curriculum.ledger.tickets)
         self._rollouts.clear()
-        self.step = 1 + (self.curriculum.step + 1 if self.curriculum.ledger.selected else 0)
-        self._save()  # first: the next start takes back lines after the state, and makes none before it again
+        self.step = 1 + (self.curriculum.step + 1 if selected else 0)
+        try:  # with what is in flight: a start that is killed below is repeated by the next one
+            self._save()
+        finally:
+            self.curriculum.drop(self.curriculum.ledger.tickets)
         if self._writer is not None:
             self._writer.take_means()  # forget groups whose lines are taken back
             self._writer.begin(self.step - 1, is_lost)
