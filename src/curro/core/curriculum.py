@@ -253,6 +253,9 @@ class Curriculum:
 
         After a tenth of them the log says so where the method finds no more than uniform sampling. Without
         this call that is first asked after 128 groups. The number is not saved.
+
+        Raises:
+            ConfigError: steps < 1.
         """
         self._groups.steps = _whole_number("steps", steps, least=1)
 
@@ -318,7 +321,11 @@ class Curriculum:
         return choice.take(rollouts_P > 0), rollouts_P[rollouts_P > 0]
 
     def read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
-        """The arguments of `select` as whole numbers; raises what `select` raises, and draws nothing."""
+        """The arguments of `select` as whole numbers; draws nothing.
+
+        Raises:
+            ExhaustedError, ConfigError: as `select` does.
+        """
         n, step = _whole_number("n", n, least=1), _whole_number("step", step)
         rollouts = None if rollouts is None else _whole_number("rollouts", rollouts)
         if step < self.step:

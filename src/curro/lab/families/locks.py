@@ -120,7 +120,7 @@ class Locks(Family):
         return "".join(self.dialogue(row, rng))
 
     def score(self, completion: str, row: Problem) -> float:
-        """Text has no score: what is written in one turn was never executed."""
+        """Raises ConfigError: text has no score, since what is written in one turn was never executed."""
         raise ConfigError(
             f"{self.name} is played turn by turn and scored by its environment: "
             "train and evaluate it with `curro train`"
