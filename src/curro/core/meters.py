@@ -57,7 +57,7 @@ class ShapingMeter:
 SURVIVAL_WINDOW, SURVIVAL_LEAST = 512, 32
 """Tickets that `SurvivalMeter` looks at, the latest; how many trained and lost ones it needs to warn."""
 
-EASIER = 0.05
+EASIER = 0.1
 """How much higher the success rate of trained prompts has to be than that of drawn ones for a warning."""
 
 
