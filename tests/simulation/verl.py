@@ -92,8 +92,6 @@ def adapter() -> tuple[ModuleType, ModuleType]:
         "transfer_queue": {},
         "verl": {}, "verl.trainer": {}, "verl.trainer.ppo": {}, "verl.trainer.ppo.v1": {}, "verl.utils": {},
         "verl.trainer.ppo.v1.replay_buffer": {"ReplayBuffer": Buffer, "ReplayBufferAsync": Buffer},
-        "verl.workers": {}, "verl.workers.rollout": {},
-        "verl.workers.rollout.llm_server": {"LLMServerClient": object},
         "verl.utils.tensordict_utils": {"list_of_dict_to_tensordict": list},
         "omegaconf": {"OmegaConf": object},
         "tensordict": {"TensorDict": lambda fields, batch_size: fields},

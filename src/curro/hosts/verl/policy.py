@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from verl.workers.rollout.llm_server import LLMServerClient
 
 from curro.core.errors import ConfigError
 from curro.core.identity import DatasetRows
@@ -180,6 +179,9 @@ async def _likeliest(serving: Serving, prompts: Sequence[list[int]]) -> list[lis
     verl's servers give them for the tokens of a prompt alone, as its distillation asks a teacher. So a prompt
     is sent again with its likeliest first token and another behind it.
     """
+    # verl imports its plug-ins, which may import the owner, and the owner imports this module
+    from verl.workers.rollout.llm_server import LLMServerClient
+
     end = serving.tokenizer.eos_token_id
     greedy = {"temperature": 0.0, "top_p": 1.0, "top_k": -1, "repetition_penalty": 1.0, "max_tokens": 1}
 
