@@ -244,8 +244,9 @@ class RunFolder:
                 with replacing(path) as part, part.open("wb") as file:
                     for number, row in enumerate(read_rows(path), 1):
                         check_whole(row, ("step",), f"line {number} of {path}")
-                        ticket = None if is_lost is None else row.get("ticket")
-                        is_later = row["step"] > step if ticket is None else is_lost(ticket)
+                        ticket, is_later = row.get("ticket"), row["step"] > step
+                        if is_lost is not None and ticket is not None:
+                            is_later = is_lost(ticket)
                         file.write(b"" if is_later else encode_row(row))
 
     def sizes(self) -> dict[str, int]:
