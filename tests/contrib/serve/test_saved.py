@@ -8,7 +8,7 @@ import pytest
 from curro import Curriculum
 from curro.contrib.serve.saved import SHIFT, STATE, SavedCurriculum
 from curro.core.checkpoint import load_state, save_state
-from curro.core.errors import CheckpointError, TicketError
+from curro.core.errors import CheckpointError, ConfigError, ExhaustedError, TicketError
 from curro.runs.folder import RunFolder
 from curro.runs.lock import LockedError
 
@@ -113,6 +113,19 @@ def test_checkpoints_in_the_middle_of_a_step_have_a_line_for_each_group(tmp_path
         assert [line["ticket"] for line in RunFolder(tmp_path / "run" / "curro").groups()] == observed
     assert saved.curriculum.ledger.observed == len(observed)
     saved.close()
+
+
+def test_a_refused_draw_begins_no_step(tmp_path):
+    saved = opened(tmp_path)
+    draw = saved.select(4, 0)
+    for step, refused, wanted in ((1, ExhaustedError, 17), (0, ConfigError, 0), (3, ConfigError, 1.5)):
+        before = (tmp_path / "live" / STATE).read_bytes()
+        with pytest.raises(refused):
+            saved.select(wanted, step)
+        assert (tmp_path / "live" / STATE).read_bytes() == before
+    saved.observe(draw.tickets, np.array([[1.0, 0.0]] * 4))
+    saved.close()
+    assert {line["step"] for line in RunFolder(tmp_path / "run" / "curro").groups()} == {1}
 
 
 def test_what_a_killed_writer_left_is_removed_and_another_curriculum_is_refused(tmp_path):
