@@ -79,7 +79,7 @@ class SavedCurriculum:
         return state
 
     def _begin(self) -> None:
-        """Drop what is in flight, open the run folder and write the state, with the number of this start."""
+        """Write the state with the number of this start, drop what is in flight, and open the run folder."""
         selected, in_flight = self.curriculum.ledger.selected, set(self.curriculum.ledger.tickets.tolist())
 
         def is_lost(ticket: Any) -> bool:
