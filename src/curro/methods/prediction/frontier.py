@@ -52,7 +52,7 @@ class FeaturePosterior(FadedPosterior):
     Known pass rates make the prior from the first choice on, with k = 4.
 
     Args:
-        thompson: `FadedPosterior`'s.
+        thompson, half_life: `FadedPosterior`'s.
         prior_rollouts: k of all prompts, above 0; None: the second regression predicts it, and is
             left out otherwise.
         features: "text"; "entropy", how sure the policy is of its first two tokens (`Features`), for
@@ -69,11 +69,12 @@ class FeaturePosterior(FadedPosterior):
         self,
         *,
         thompson: bool = False,
+        half_life: float | None = None,
         prior_rollouts: float | None = None,
         features: str = "text",
         known: str | None = None,
     ) -> None:
-        super().__init__(thompson=thompson)
+        super().__init__(thompson=thompson, half_life=half_life)
         if prior_rollouts is not None and not prior_rollouts > 0:
             raise ConfigError(f"prior_rollouts is a number of rollouts above 0, not {prior_rollouts}")
         self.features, self.prior_rollouts = Features(features, known), prior_rollouts
