@@ -189,7 +189,7 @@ def _is_allowed_as(value: Any, allowed: Sequence[Any], name: str, schema: Mappin
 
 
 def _value_fits(value: Any, choice: Any) -> bool:
-    """Whether a value is an allowed one; a dict, also in a list, has a list of allowed values for each key."""
+    """Whether a value is an allowed one; each dict in it has a list of allowed values for each key."""
     if isinstance(value, dict):
         return _dict_fits(value, choice)
     if isinstance(value, list):
