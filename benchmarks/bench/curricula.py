@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.contrib.target import Target
+from benchmarks.bench.target import Target
 from curro.core.bases import Predictor
 from curro.core.groups import moments
 from curro.core.policy import PolicyUse

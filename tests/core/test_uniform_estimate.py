@@ -84,7 +84,7 @@ POOLS = {
     "uniform": lambda rng, n: rng.random(n),
 }
 METHODS = (
-    "uniform", "pspo:epsilon=0.1", "prioritized-replay", "sec:categories=4", "greso",
+    "uniform", "pspo:epsilon=0.1", "prioritized-replay", "sec:categories=4",
     "frontier:exploration=0.25", "posterior:exploration=0.25",
 )  # fmt: skip
 
@@ -130,7 +130,6 @@ NARROW = (
     ("frontier:exploration=0.25", 1200, 1),  # most calls explore nothing
     ("frontier:exploration=0.125", 4000, 30),  # most candidates are unseen, with equal predictions
     ("pspo:epsilon=0.1", 120, 60),  # the prompts of high priority are used up in every call
-    ("greso", 100, 60),  # a call is of several passes
 )
 
 
