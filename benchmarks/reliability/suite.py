@@ -53,7 +53,7 @@ TARGETS = {
     "browser": (".venv", ["tests/browser"]),
     "contrib": (
         ".venv",
-        [f"tests/contrib/{name}" for name in ("prime_rl", "serve", "slime")],
+        [f"tests/contrib/{name}" for name in ("doctor", "prime_rl", "serve", "slime", "watch")],
     ),
     "docs-blocks": (".venv", ["README.md", "CONTRIBUTING.md", "docs", "tests/docs"]),
     **{

@@ -4,22 +4,26 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.in_process import run_command
 
 from curro import Curriculum
+from curro.contrib.watch.server import WatchedRun, WatchServer
 from curro.runs.folder import RunFolder
-from curro.runs.watch.server import WatchedRun, WatchServer
 
 
 @pytest.fixture
-def watch(curro, monkeypatch):
+def watch(tmp_path, monkeypatch):
     """Run `curro watch` until its page is served; what it said."""
 
     def interrupted(server):
         raise KeyboardInterrupt
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "nice", lambda more: 0)
     monkeypatch.setattr(WatchServer, "serve_forever", interrupted)
-    return lambda *paths, status=0: curro("watch", *paths, "--port", "0", status=status)
+    return lambda *paths, status=0: run_command(
+        "watch", *paths, "--port", "0", folder=tmp_path, status=status
+    )
 
 
 def test_a_run_that_is_not_there_yet_is_named(watch, tmp_path):
