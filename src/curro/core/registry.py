@@ -57,7 +57,7 @@ VERIFIERS = {
     "exact": "curro.reward.text:Exact",
     "reasoning-gym": "curro.reward.reasoning_gym:verify",
     "code": "curro.reward.code:Code",
-    "function-calls": "curro.reward.function_calls:verify",
+    "function-calls": "curro.contrib.bfcl.function_calls:verify",
 }
 """Rewards that verify an answer, by name: a class, which makes a verifier of its options, or a verifier."""
 
