@@ -9,16 +9,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from benchmarks.bench import __main__ as command
+from tests.in_process import forked_runs
 
 
 def run(folder):
     """Run the smoke benchmark with few rollouts; returns what it printed."""
-    out, small = StringIO(), {"EVALUATIONS": 1, "SMOKE_PROMPTS": 120}
+    out, small = StringIO(), {"EVALUATIONS": 1, "SMOKE_PROMPTS": 300}
     with (
         chdir(folder),
         redirect_stdout(out),
         mock.patch.dict(os.environ, COLUMNS="200"),
         mock.patch.multiple(command, **small),
+        forked_runs(),
     ):
         command.bench(smoke=True, seeds=1, rollouts=320, eval_prompts=8, out=folder)
     return out.getvalue()

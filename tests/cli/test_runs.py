@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from tests.in_process import run_command
 
-SMALL = "--data lab:chains --limit 60 --prompts-per-step 4 --eval-prompts 4 --rollouts 64".split()
+SMALL = shlex.split("--data lab:chains --limit 60 --prompts-per-step 4 --eval-prompts 4 --rollouts 64")
 
 
 def test_a_comparison_in_which_a_run_fails_and_one_that_goes_on(tmp_path, user_module):
