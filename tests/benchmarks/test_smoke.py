@@ -14,12 +14,12 @@ from tests.in_process import forked_runs
 
 def run(folder):
     """Run the smoke benchmark with few rollouts; returns what it printed."""
-    out, small = StringIO(), {"EVALUATIONS": 1, "SMOKE_PROMPTS": 300}
+    out = StringIO()
     with (
         chdir(folder),
         redirect_stdout(out),
         mock.patch.dict(os.environ, COLUMNS="200"),
-        mock.patch.multiple(command, **small),
+        mock.patch.object(command, "EVALUATIONS", 1),
         forked_runs(),
     ):
         command.bench(smoke=True, seeds=1, rollouts=320, eval_prompts=8, out=folder)
