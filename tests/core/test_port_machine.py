@@ -34,6 +34,7 @@ SELECTIONS = [
     "sec:categories=3",
     "adcl:chunks=3",
     "metis:candidates=2,exploration=0.3,failed=zero,spread=true",
+    "pcl:candidates=2,hidden=3,batch=4",
     "frontier",
     "frontier:candidates=4",
 ]
