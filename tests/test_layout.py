@@ -171,6 +171,21 @@ def test_a_short_file_has_two_importers_or_is_named_by_an_entry():
     assert lonely == []
 
 
+def test_nothing_reads_the_time_of_day():
+    """A clock that is set back or forward changes no draw, no time limit and no file."""
+    readers = {
+        (name, node.attr)
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and (
+            (node.attr in ("time", "time_ns", "localtime", "gmtime") and ast.unparse(node.value) == "time")
+            or node.attr in ("today", "utcnow", "st_mtime", "st_mtime_ns", "st_ctime")
+        )
+    }
+    assert readers == set()
+
+
 def test_no_type_name_stands_for_two_types():
     homes = defaultdict(list)
     for name, path in modules().items():

@@ -1,5 +1,6 @@
 """Any interleaving of select, observe, drop, refusals and resumes keeps the port's promises."""
 
+import json
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -33,6 +34,7 @@ SELECTIONS = [
     "sec:categories=3",
     "adcl:chunks=3",
     "metis:candidates=2,exploration=0.3,failed=zero,spread=true",
+    "pcl:candidates=2,hidden=3,batch=4",
     "frontier",
     "frontier:candidates=4",
 ]
@@ -44,6 +46,11 @@ REWARDS = {
     "continuous": lambda rng, shape: rng.normal(size=shape),
     "huge": lambda rng, shape: rng.uniform(-1e15, 1e15, shape),
 }
+
+
+def written(curriculum):
+    """The state as a text, to the bit; NumPy compares nested lists a hundred times as slowly."""
+    return json.dumps(curriculum.state_dict(), default=lambda array: array.tobytes().hex())
 
 
 class Port(RuleBasedStateMachine):
@@ -81,10 +88,10 @@ class Port(RuleBasedStateMachine):
 
     def refused(self, error, act):
         for curriculum in (self.resumed, self.steady):
-            before = curriculum.state_dict()
+            before = written(curriculum)
             with pytest.raises(error):
                 act(curriculum)
-            np.testing.assert_equal(curriculum.state_dict(), before)
+            assert written(curriculum) == before
 
     @rule(n=st.integers(1, SIZE), ahead=st.integers(0, 2))
     def select(self, n, ahead):

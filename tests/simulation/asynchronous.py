@@ -123,6 +123,8 @@ class Life:
     async def _generate(self, n: int) -> Any:
         self.check()
         kind = self.world.first_fault("engine", ENGINE)
+        if self.world.fault("clock.jumps", 0.01):  # the machine was paused
+            self.world.wait(self.world.number("clock.seconds", 10, 3000))
         # whole seconds, so that many things happen in the same instant
         await asyncio.sleep(self.world.number("engine.seconds", 0, 3))
         if kind == "dead":
@@ -196,6 +198,7 @@ class Life:
         world, filler, step = self.world, self.filler, self.trainer.step
         n = world.number("batch", 1, 5)
         fill = asyncio.ensure_future(filler.fill(n, step=step))
+        fill.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else may ask
         patience = world.choice("trainer.patience", [1.0, 3.0, 7.0])
         await asyncio.wait([fill], timeout=patience if world.fault("trainer.gives up", 0.15) else None)
         for _ in range(world.number("trainer.cancels", 1, 2)):  # again while it waits for the engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -38,7 +39,7 @@ class Served:
         self.run_folder = world.disk.folder / "run" if world.chance("run folder", 0.3) else None
         self.saved: SavedCurriculum | None = None
         self.service: Service | None = None
-        self.back_at = self.cut_until = 0.0
+        self.back_at = 0.0
         self.step = self.power_losses = 0
         self.followed: Saved | None = None
         world.disk.note = lambda: list(self.curriculum.calls)
@@ -98,7 +99,7 @@ class Served:
             self.world.wait(1.0)
         raise AssertionError("the service does not come up")
 
-    def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
+    def send(self, line: Line, method: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
         """The reply, if the network and the machine let it come.
 
         Raises:
@@ -106,9 +107,10 @@ class Served:
         """
         world = self.world
         world.wait(world.number("network.seconds", 0, 3) / 10)
-        if world.fault("network.cut", 0.01):
-            self.cut_until = world.now + world.number("network.cut seconds", 1, 20)
-        if world.now < self.cut_until or world.fault("network.request lost", 0.03):
+        cut = world.first_fault("network", {"cut": 0.01, "cut for one": 0.01, "cut for replies": 0.01})
+        if cut:
+            self.cut(line, cut, world.now + world.number("network.cut seconds", 1, 20))
+        if world.now < line.requests_cut_until or world.fault("network.request lost", 0.03):
             raise ConnectionResetError
         self.bring_up()
         try:
@@ -122,9 +124,17 @@ class Served:
         except Killed:
             self.kill()
             raise ConnectionResetError from None
-        if world.fault("network.reply lost", 0.03):
+        if world.now < line.replies_cut_until or world.fault("network.reply lost", 0.03):
             raise ConnectionResetError
         return reply
+
+    def cut(self, line: Line, kind: str, until: float) -> None:
+        """Let nothing through until then: for all trainers, for one, or for the replies to one."""
+        if kind == "cut for replies":
+            line.replies_cut_until = until
+            return
+        for cut in (line,) if kind == "cut for one" else [client.line for client in self.clients]:
+            cut.requests_cut_until = until
 
     def _counts(self) -> tuple[int, int, int]:
         ledger = self.curriculum.ledger
@@ -183,6 +193,14 @@ class Served:
         assert sorted(held) == sorted(in_flight), "a ticket is lost"
 
 
+@dataclass
+class Line:
+    """The network between a trainer and the service, and until when it is cut."""
+
+    requests_cut_until: float = 0.0
+    replies_cut_until: float = 0.0
+
+
 class Connection:
     """What the client takes for an HTTP connection."""
 
@@ -194,7 +212,7 @@ class Connection:
     def request(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> None:
         if self.client.is_lost:
             raise Killed
-        self.reply = self.client.served.send(method, path, body, headers)
+        self.reply = self.client.served.send(self.client.line, method, path, body, headers)
 
     def getresponse(self) -> Connection:
         return self
@@ -210,6 +228,7 @@ class Client:
 
     def __init__(self, served: Served, number: int) -> None:
         self.served, self.world, self.number = served, served.world, number
+        self.line = Line()
         self._begin()
 
     def _begin(self) -> None:

@@ -32,7 +32,7 @@ from curro.rollout.fill import Fill
 SELECTIONS = (
     "uniform", "least-visited", "prioritized-replay", "pspo", "adcl:chunks=2",
     "frontier", "posterior", "sec:categories=2", "prioritized-replay-published:retest_every=2",
-    "metis:candidates=2,exploration=0.3",
+    "metis:candidates=2,exploration=0.3", "pcl:candidates=2,hidden=3,batch=4",
 )  # fmt: skip
 GATES = ("everything", "band:0,1", "band:0.4,0.6")
 MOST_KILLS = 3
