@@ -7,8 +7,8 @@ import pytest
 from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import simulated_run
 
+from curro.contrib.watch import server
 from curro.runs.report.page import write_comparison, write_report
-from curro.runs.watch import server
 
 HOSTILE = (
     '</pre><script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">\x1b[31m\u202eabc'

@@ -217,7 +217,7 @@ def _phrases(pair: _Pair) -> float | Unscored | None:
     items = [sorted(re.split(r"\s*,\s*(?:and\s)?\s*|\s+and\s+", text)) for text in pair.words]
     if items[0] == items[1]:
         return Unscored(f"the order of the words in the answer {pair.gold!r:.60} may count")
-    begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b|\Z)", said.replace("*", ""))
+    begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.!(]|because\b|since\b|\Z)", said.replace("*", ""))
     return float(begins is not None or notation.ends_with(pair.answer, wanted))
 
 

@@ -10,6 +10,7 @@ Its equality is taken with these fences:
 * A chain of equations in which numbers differ is wrong: `4=5` for 5 (math-verify takes the last side).
 * Of an equation with unknowns the last side counts, as in math-verify and DAPO's grader: `2x+1=5` for 5 may
   answer "what is 2x+1?" or be unsolved, and only the question tells.
+* Units are taken off before (`curro.reward.notation.expression`): math-verify takes the t of 5 - 2t for one.
 * R and r differ where one answer has both (math-verify reads capitals as small letters, so that R - r is 0).
 * dy/dx = 2x is not dy/dx = 3x (SymPy takes the derivative of the name y, which is 0).
 """
@@ -21,7 +22,7 @@ from itertools import pairwise
 from typing import Any
 
 import sympy
-from math_verify import parse
+from math_verify import ExprExtractionConfig, LatexExtractionConfig, LatexNormalizationConfig, parse
 from math_verify import verify as math_equal
 from sympy.core.relational import Relational
 
@@ -85,7 +86,15 @@ def _parsed(text: str) -> list[Any]:
         sets = [_solutions(parsed[0]) if (parsed := _parsed(piece)) else None for piece in pieces]
         if None not in sets:
             return [sympy.Intersection(*sets)]
-    return parse(f"\\boxed{{{text}}}", parsing_timeout=None)
+    return parse(f"\\boxed{{{text}}}", _FORMS, parsing_timeout=None)
+
+
+_FORMS = [
+    LatexExtractionConfig(
+        normalization_config=LatexNormalizationConfig(malformed_operators=True, nits=True, units=False)
+    ),
+    ExprExtractionConfig(),
+]
 
 
 def _numbers(gold: str, answer: str) -> bool:
@@ -162,8 +171,10 @@ def _named(answer: Any) -> Any:
         return answer.replace(
             lambda term: isinstance(term, sympy.Derivative), lambda term: sympy.Symbol(str(term))
         )
-    names = answer.free_symbols if isinstance(answer, sympy.Expr) else ()
-    return answer.subs(dict.fromkeys(names, sympy.I)) if [*map(str, names)] in (["i"], ["j"]) else answer
+    is_name = isinstance(answer, sympy.Eq) and answer.lhs.is_Symbol
+    value = answer.rhs if is_name else answer
+    names = value.free_symbols if isinstance(value, sympy.Expr) else ()
+    return value.subs(dict.fromkeys(names, sympy.I)) if [*map(str, names)] in (["i"], ["j"]) else answer
 
 
 def _components(answer: Any) -> list[Any]:

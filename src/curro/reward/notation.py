@@ -105,7 +105,37 @@ def symbolic(text: str) -> str:
     """The text with signs for what stands in words or in other signs: "3 over 4", "2 squared", 5'6", &lt;."""
     for pattern, form in _SYMBOLIC:
         text = pattern.sub(form, text)
-    return text
+    return _PRODUCT.sub(_product, text)
+
+
+def _product(match: re.Match[str]) -> str:
+    command = match["command"] or ""
+    return command + "{}".join(match[0].removeprefix(command))
+
+
+_NO_PRODUCTS = (
+    "am|an|as|at|be|by|do|go|he|hi|if|in|is|it|me|my|no|of|oh|ok|on|or|so|to|up|us|vs|we|th|st|nd|rd"
+    "|the|and|for|not|are|was|has|can|let|get|per|all|any|one|two|six|ten|sum|ans|yes|odd|set|our|its|you|she"
+    "|ln|lg|pi|oo|max|min|sin|cos|tan|cot|csc|sec|log|exp|inf|mod|gcd|lcm|det|abs|arg|dim|ker|sgn|dne|nan"
+    "|cm|mm|km|nm|um|ft|yd|mi|mg|kg|lb|oz|hr|ml|dl|cl|pm|pa|hz|ev|kj|kw|mw|gw|ms|ns|rs|cc|sq|cu|pt|qt|kb|mb|gb"
+    "|tb|db|deg|rad|mol|mph|kmh|kph|mpg|rpm|lbs|hrs|yrs|cal|gal|kwh|khz|mhz|ghz|kpa|mpa|gpa|pts|pcs|ppm"
+    "|usd|eur|gbp|day|men|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat"
+)
+"""Words and units of two or three letters."""
+_PRODUCT = re.compile(
+    r"""(?:(?P<command>\\(?!q?quad\b|text)[A-Za-z]+[ ])|(?<![A-Za-z\\]))
+    (?!(?i:NO_PRODUCTS)(?![A-Za-z])) (?![A-Za-z]{0,2}[A-Z][a-z]) (?:
+      (?:(?<=\d)(?<!\b0)|(?<=[+=])|(?<=[+=][ ])|(?<=[ ]-[ ])|(?<=\d\*)|(?<=[α-ω])) [A-Za-z]{2,3}
+        (?![A-Za-z(]|\s*(?:_|\(?(?:in[ ])?base))
+    | (?:(?<=[\d)}]-)|(?<=[\d}])|(?<=\}[ ])) [A-Za-z]{2} (?![A-Za-z_]|\s*\(?(?:in[ ])?base)
+    | (?:(?<=\\frac\{)|(?<=\}\{)|(?<=\^\{)|(?<=\\sqrt\{)) (?![clr]+\}) [A-Za-z]{2,3} (?=\})
+    | [A-Za-z]{2,3} (?=\s?[+^²³])
+    | [A-Za-z]{2} (?=\s?=)
+    | (?(command)[A-Za-z]{2}(?![A-Za-z])|(?!))
+    )""".replace("NO_PRODUCTS", _NO_PRODUCTS),
+    re.VERBOSE,
+)
+"""Letters beside digits, signs or braces: a product of variables, and no word."""
 
 
 def _angle(match: re.Match[str]) -> str:
@@ -167,7 +197,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
         r"\\binom{\1\2}{\3\4}",
     ),
     (re.compile(rf"(?:\{{\s*\}})?_{_DIGITS}C_{_DIGITS}"), r"\\binom{\1\2}{\3\4}"),
-    (re.compile(r"(?<![\w.])(\d+) choose (\d+)\b"), r"\\binom{\1}{\2}"),
+    (re.compile(r"(?<![\w.])(\d+)(?: choose |C)(\d+)\b(?!\s*\(?(?:in )?base)"), r"\\binom{\1}{\2}"),
     (re.compile(r"\\\(\s*(\\(?:text|mathrm)\s*\{[^{}]{1,40}\})\s*\\\)"), r"\1"),
     (
         re.compile(
@@ -246,7 +276,7 @@ def unwrapped(text: str) -> str:
 
 def words(text: str) -> str:
     """An answer as words to compare: unwrapped, without styles, case and superfluous white space."""
-    text = STYLED.sub(r"\1", SPACES.sub(" ", unwrapped(text)))
+    text = STYLED.sub(r"\1", SPACES.sub(" ", _JOINT_LETTERS.sub("", unwrapped(text))))
     if _FORMULA_OF_ATOMS.fullmatch(plain := re.sub(r"[\s_{}$\\]", "", text)):
         return plain  # water is H2O, in any style, and no other order of its letters
     text = " ".join(text.casefold().replace('"', "").split())
@@ -254,6 +284,7 @@ def words(text: str) -> str:
     return _SYNONYMS.get(text, text)
 
 
+_JOINT_LETTERS = re.compile(r"(?<=[A-Za-z])\{\}(?=[A-Za-z])")
 _FORMULA_OF_ATOMS = re.compile(r"(?=.*\d)(?=.*[A-Z].*[A-Z])(?:[A-Z][a-z]?\d*|\((?:[A-Z][a-z]?\d*)+\)\d*)+")
 _ARTICLE = re.compile(r"\A(?:an?|the|on|in)\s+(?=[a-z]{2})")
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b(?:\s*\})?")
@@ -353,7 +384,44 @@ def expression(text: str) -> str:
     text = re.sub(rf"\A(?:\\?\$|[{CURRENCIES}])\s*(?=[\d.(\\-])", "", text)
     for pattern, mark in _MARKS:
         text = pattern.sub(mark, text)
-    return text.strip()
+    for _ in range(_DEEPEST):
+        text = _CALL.sub(_called, text)
+    return _JOINT_LETTERS.sub(" ", _without_unit(text.strip()))
+
+
+_DEEPEST = 4
+_CALL = re.compile(
+    r"(?:(?P<sign>\^)|(?<![A-Za-z\\])(?P<name>sqrt|abs|(?P<choose>C(?=\(\s*\w+\s*,\s*\w+\s*\)))))\s*"
+    r"\((?P<inside>(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*)\)"
+)
+
+
+def _called(match: re.Match[str]) -> str:
+    """The LaTeX of `sqrt(...)` and the like, which math-verify would end at the first parenthesis."""
+    inside = match["inside"]
+    if match["sign"]:
+        return f"^{{{inside}}}"
+    if match["choose"]:
+        return r"\binom{{{}}}{{{}}}".format(*inside.split(","))
+    return rf"\sqrt{{{inside}}}" if match["name"] == "sqrt" else f"|{inside}|"
+
+
+UNIT_SYMBOLS = "msghlLNJWVAKCFTdp"
+"""Single letters that are units after a number. Others are variables."""
+_STYLED_LETTER = re.compile(rf"{_STYLE}\{{\s*([A-Za-z])\s*\}}(?!(?<=[{UNIT_SYMBOLS}]\}})\Z)")
+_STYLED_UNIT = re.compile(
+    rf"(?<=[^\s\\])(?:\s|~|\\[,;:! ])*{_STYLE}\{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}}"
+    r"\s*(?:\^\s*\{?\s*-?\d\s*\}?)?\Z"
+)
+_BARE_UNIT = re.compile(rf"(?:\s|\\[,; ])\s*[{UNIT_SYMBOLS}]\Z")
+
+
+def _without_unit(text: str) -> str:
+    r"""A formula without its unit. A bare letter is one after a number (`2\sqrt{3} m`), not in `x + 2 m`."""
+    text = _STYLED_LETTER.sub(r"\1", text)
+    text = _STYLED_UNIT.sub("", text)
+    bare = _BARE_UNIT.sub("", text)
+    return text if re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", bare)) else bare
 
 
 def parameter(text: str) -> str | None:
@@ -450,5 +518,5 @@ def _run(line: str) -> str | None:
 
 def has_prose(text: str) -> bool:
     """Whether there are words in a text, and not one formula alone."""
-    text = re.sub(r"\\(?:begin|end)\s*\{\w+\}|\\[A-Za-z]+", " ", STYLED.sub(r" \1 ", text))
+    text = re.sub(r"\\(?:begin|end)\s*\{\w+\}(?:\{[clr|]*\})?|\\[A-Za-z]+", " ", STYLED.sub(r" \1 ", text))
     return _PROSE.search(re.sub(rf"\b(?:{_FUNCTIONS}|mod|inf(?:inity)?)\b", " ", text)) is not None

@@ -14,7 +14,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from curro.reward.notation import CURRENCIES, LONGEST, SCALES, SPACES, STYLED, pairs, unwrapped, words
+from curro.reward.notation import (
+    CURRENCIES,
+    LONGEST,
+    SCALES,
+    SPACES,
+    STYLED,
+    UNIT_SYMBOLS,
+    pairs,
+    unwrapped,
+    words,
+)
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _POWER = r"10\s*(?:\^|\*\*)\s*[{(]{0,2}\s*(?P<POWER>[+-]?\s*\d{1,4})(?!\d)\s*[)}]{0,2}"
@@ -53,9 +63,6 @@ _NO_UNITS = re.compile(
     re.IGNORECASE,
 )
 """Words after a number that make it a part of something else."""
-
-_SYMBOLS = "msghlLNJWVAKCFTdp"
-"""Single letters that are units after a number. Others are variables."""
 
 _SCALE = re.compile(rf"\s*({'|'.join(SCALES)})\b", re.IGNORECASE)
 
@@ -332,7 +339,8 @@ def _is_unit(text: str) -> bool:
     if names != ["times"] and any(map(_NO_UNITS.fullmatch, names)):
         return False
     return all(
-        len(name) > 1 or name in _SYMBOLS or not name.isascii() or i > 0 for i, name in enumerate(names)
+        len(name) > 1 or name in UNIT_SYMBOLS or not name.isascii() or (name == "a" and i > 0)
+        for i, name in enumerate(names)
     )
 
 
