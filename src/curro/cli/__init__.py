@@ -28,10 +28,10 @@ COMMANDS = {
         "Serve a curriculum over HTTP to trainers on this machine.",
     ),
     "methods": ("curro.cli.methods:methods", "List all methods, or the options of one."),
-    "watch": ("curro.cli.watch:watch", "Show runs on a local page while they train."),
+    "watch": ("curro.contrib.watch.command:watch", "Show runs on a local page while they train."),
     "inspect": ("curro.cli.inspect:inspect", "Show a run's hard, informative and forgotten prompts."),
     "report": ("curro.cli.inspect:report", "Write a run's curves and pictures to one HTML page."),
-    "doctor": ("curro.cli.doctor:doctor", "Say where the rollouts of any trainer's run went."),
+    "doctor": ("curro.contrib.doctor.command:doctor", "Say where the rollouts of any trainer's run went."),
     "estimate": (
         "curro.cli.estimate:estimate",
         "Measure how often a model solves each prompt of a data set.",

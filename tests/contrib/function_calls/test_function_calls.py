@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from curro.contrib.bfcl.call_texts import Call, Untyped, parse_calls
 from curro.reward import resolve_reward
-from curro.reward.call_texts import Call, Untyped, parse_calls
 
 CALLS = resolve_reward("function-calls")
 ANSWER = [

@@ -32,8 +32,8 @@ def watch(
     reaches it, by the printed address, which has a secret in it; to open it on another machine, forward the
     port (ssh -L 7700:127.0.0.1:7700 SERVER). Ctrl-C ends it.
     """
+    from curro.contrib.watch.server import WatchedRun, WatchServer
     from curro.runs.folder import find_runs, run_names
-    from curro.runs.watch.server import WatchedRun, WatchServer
 
     os.nice(10)
     paths = find_runs(runs)

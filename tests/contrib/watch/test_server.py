@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from curro.contrib.watch.server import WatchedRun, WatchServer
 from curro.runs.folder import RunFolder
-from curro.runs.watch.server import WatchedRun, WatchServer
 
 HOSTILE = '</script><img src=x onerror=alert(1)>\x1b[31m\u202e"'
 
