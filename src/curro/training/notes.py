@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-
-import numpy as np
 
 from curro.core.configuration import describe_signal
 from curro.core.errors import ConfigError
 from curro.rollout.engines.models import precision_warning
 from curro.rollout.engines.plain_generation import prompt_ids
-from curro.rollout.sampling import beside_training
 from curro.training.plan import Plan
 
 
@@ -56,25 +52,3 @@ def _beyond_context(plan: Plan) -> str | None:
     if len(too_long) == len(plan.prompts):
         raise ConfigError(f"{sentence}: shorten them or --max-completion-length, or take another model")
     return f"{sentence}: the model was never trained on such positions; leave these rows out"
-
-
-TRIAL = 10
-"""Judgments that a policy has to make before METIS relies on it."""
-
-
-def try_judge(plan: Plan, say: Callable[[str], None]) -> None:
-    """Ask the policy for some judgments if the selection relies on them, and say how many cannot be read."""
-    predictor = getattr(plan.curriculum.selection, "predictor", None)
-    if predictor is None or not hasattr(predictor, "trial"):
-        return
-    numbers = np.arange(min(TRIAL, plan.curriculum.table.size))
-    with beside_training(plan.model, plan.settings.seed):
-        share = predictor.trial(numbers)
-    failed = f"{len(numbers) - round(share * len(numbers))} of the policy's first {len(numbers)} judgments"
-    if share == 0:
-        say(
-            f"{failed} cannot be read, and METIS chooses at random as long as none can: give it an "
-            "instruction-tuned model, more max_tokens or another template, or take frontier"
-        )
-    elif share <= 0.5:
-        say(f"{failed} cannot be read; a prompt whose judgment fails is chosen last")

@@ -23,7 +23,7 @@ from curro.rollout.engines.models import compute_with
 from curro.rollout.engines.plain_generation import end_ids
 from curro.rollout.sampling import evaluate
 from curro.runs.folder import RunFolder
-from curro.training.notes import notes, try_judge
+from curro.training.notes import notes
 from curro.training.plan import HeldOut, Plan
 from curro.training.recorder import Recorder
 from curro.training.saved_model import keep_best, lora_config, write_model
@@ -208,8 +208,6 @@ def _train(
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
     else:
-        if last is None:
-            try_judge(plan, say)
         os.environ.setdefault("WANDB_PROJECT", trainer.args.project)  # transformers names it in no other way
         with saving_on_error(trainer, recorder, say), stopping_cleanly(recorder, say):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
