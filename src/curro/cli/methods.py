@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +18,8 @@ from curro.core import registry
 from curro.core.errors import ConfigError
 from curro.core.loading import load_object
 from curro.core.text import did_you_mean
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -32,14 +36,26 @@ class Summary:
 
 
 def summarise(address: str) -> Summary:
-    """Summarise `module:name`, a class or function of curro's."""
-    text = inspect.getdoc(load_object(address, "method")) or ""
+    """Summarise `module:name`, a class or function of curro's, which is not imported."""
+    module, _, name = address.partition(":")
+    text = inspect.cleandoc(_docstring(module, name))
     paragraph = " ".join(text.partition("\n\n")[0].split())
     source = re.search(r"^Source: (.*?)(?:\n\n|\Z)", text, re.DOTALL | re.MULTILINE)
     return Summary(
         does=re.split(r"(?<=[.])\s+(?=[A-Z`])", paragraph)[0],
         source=" ".join(source[1].split()) if source else "",
     )
+
+
+def _docstring(module: str, name: str) -> str:
+    path = _PACKAGE.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return ast.get_docstring(node) or ""
+        if isinstance(node, ast.ImportFrom) and name in {imported.name for imported in node.names}:
+            return _docstring(node.module or "", name)
+    raise LookupError(f"{module}:{name} is not there")
 
 
 KINDS = {
