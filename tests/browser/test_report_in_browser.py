@@ -30,7 +30,7 @@ def run(tmp_path_factory):
     rollouts = [{"reward": 0.0, "text": HOSTILE, "tokens": 9, "cut": True}, {"reward": 1.0, "text": "مرحبا"}]
     run.append_rollouts(
         {"step": row["step"], "prompt": row["prompt"], "text": HOSTILE, "rollouts": rollouts}
-        for row in run.groups()
+        for row in run.groups()[-32:]
     )
     return run
 
