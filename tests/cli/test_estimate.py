@@ -142,6 +142,7 @@ def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, mea
         assert "the rewards of the estimate in est are not from 0 to 1" in said
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
     """The file has the lab's columns, its prompts are in order, and a run trains on it."""
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
