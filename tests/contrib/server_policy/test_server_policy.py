@@ -13,11 +13,11 @@ import torch
 from tests.rollout.server_setup import FakeServer
 
 from curro import Curriculum
+from curro.contrib.server_policy import ServerPolicy
 from curro.core.errors import ConfigError, EngineError
 from curro.data import PromptSet
 from curro.lab import load
 from curro.rollout.engines.openai_server import OpenAIEngine
-from curro.rollout.engines.server_policy import ServerPolicy
 from curro.rollout.filler import Filler
 
 
