@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib.metadata
 import itertools
 import os
 import sys
@@ -32,10 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported for the tests out of the search for garbage.
+    """Leave what was imported for the tests out of the search for garbage, and read metadata once.
 
-    Every training run asks for that search, and among so many objects it takes a third of a second.
+    Every training run asks for that search, and among so many objects it takes a third of a second;
+    accelerate reads a package's metadata several times a step.
     """
+    importlib.metadata.metadata = functools.cache(importlib.metadata.metadata)
     gc.collect()
     gc.freeze()
 
@@ -133,6 +137,17 @@ def hangs_end_by_themselves(tmp_path, monkeypatch):
         return line
 
     monkeypatch.setattr(_Worker, "_reply", reply)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Runs without pictures: drawing the report takes longer than training a few steps."""
+    from curro.runs import report
+
+    def write(folder, out=None):
+        (folder.path / "report.html").write_text("")
+
+    monkeypatch.setattr(report, "write_report", write, raising=False)
 
 
 @pytest.fixture

@@ -18,10 +18,12 @@ import selectors
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,6 +113,28 @@ def commands(preload: Path = PRELOAD) -> Path:
 def python(preload: Path = PRELOAD) -> str:
     """The command that runs a Python program in a fork."""
     return str(commands(preload) / "python")
+
+
+class Forked:
+    """In place of a `multiprocessing.Process` of `curro.cli.side_by_side`, whose server would import anew."""
+
+    def __init__(self, target: Callable[..., None], args: tuple[str, ...]) -> None:
+        self._text = (
+            f"import os\nos.setsid = lambda: None  # as the fork has done\n"
+            f"from {target.__module__} import {target.__name__}\n{target.__name__}(*{args!r})"
+        )
+
+    def start(self) -> None:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        self._process = subprocess.Popen([python(), "-c", self._text], env=environment)
+        self.pid, self.join = self._process.pid, self._process.wait
+
+    def is_alive(self) -> bool:
+        return self.exitcode is None
+
+    @property
+    def exitcode(self) -> int | None:
+        return self._process.poll()
 
 
 class Program:

@@ -21,8 +21,8 @@ from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import simulated_run
 from rich.console import Console
 
+from curro.contrib.watch.server import WatchedRun, WatchServer
 from curro.runs.report.inspect import inspect_run
-from curro.runs.watch.server import WatchedRun, WatchServer
 
 SPEC = "posterior:exploration=0.25"
 app = typer.Typer()

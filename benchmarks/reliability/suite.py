@@ -53,7 +53,10 @@ TARGETS = {
     "browser": (".venv", ["tests/browser"]),
     "contrib": (
         ".venv",
-        [f"tests/contrib/{name}" for name in ("prime_rl", "serve", "slime", "test_other_methods.py")],
+        [
+            f"tests/contrib/{name}"
+            for name in ("doctor", "function_calls", "prime_rl", "serve", "server_policy", "slime", "watch")
+        ],
     ),
     "docs-blocks": (".venv", ["README.md", "CONTRIBUTING.md", "docs", "tests/docs"]),
     **{

@@ -7,8 +7,8 @@ import pytest
 from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import simulated_run
 
+from curro.contrib.watch import server
 from curro.runs.report.page import write_comparison, write_report
-from curro.runs.watch import server
 
 HOSTILE = (
     '</pre><script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">\x1b[31m\u202eabc'
@@ -30,7 +30,7 @@ def run(tmp_path_factory):
     rollouts = [{"reward": 0.0, "text": HOSTILE, "tokens": 9, "cut": True}, {"reward": 1.0, "text": "مرحبا"}]
     run.append_rollouts(
         {"step": row["step"], "prompt": row["prompt"], "text": HOSTILE, "rollouts": rollouts}
-        for row in run.groups()
+        for row in run.groups()[-32:]
     )
     return run
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import curro.cli.compare as curro_compare
 from curro.cli import COMMANDS
 from curro.cli.methods import KINDS, METHODS
 from curro.training.settings import known_settings
@@ -43,7 +44,10 @@ def test_a_misspelt_method_is_answered_with_the_nearest(curro):
     assert "did you mean 'admission'?" in curro("methods", "admision", status=2)
 
 
-def test_the_demo_compares_two_curricula_and_names_its_report(curro):
+def test_the_demo_compares_two_curricula_and_names_its_report(curro, monkeypatch):
+    compare = curro_compare.compare
+    few = {"eval_prompts": 8}  # eight evaluations of 250 prompts would take longer than the rest
+    monkeypatch.setattr(curro_compare, "compare", lambda **options: compare(**options | few))
     assert next(iter(COMMANDS)) == "demo"
     text = curro("demo", "--rollouts", "16", "--jobs", "2", "--out", "d")
     assert "uniform" in text

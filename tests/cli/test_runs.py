@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from tests.in_process import run_command
 
-SMALL = [
-    "--data",
-    "lab:chains",
-    "--limit",
-    "60",
-    "--prompts-per-step",
-    "4",
-    "--eval-prompts",
-    "10",
-    "--eval-every",
-    "2",
-]
+SMALL = shlex.split("--data lab:chains --limit 60 --prompts-per-step 4 --eval-prompts 4 --rollouts 64")
 
 
 def test_a_comparison_in_which_a_run_fails_and_one_that_goes_on(tmp_path, user_module):
@@ -27,7 +17,7 @@ def test_a_comparison_in_which_a_run_fails_and_one_that_goes_on(tmp_path, user_m
         "    def select(self, n, step):\n"
         "        return 1 / 0 if step else super().select(n, step)\n"
     )
-    flags = [*SMALL, "--rollouts", "128", "--out", "both"]
+    flags = [*SMALL, "--out", "both"]
     broken = ["compare", "uniform", f"{name}:Breaks", *flags]
     said = " ".join(run_command(*broken, folder=tmp_path, status=1).split())
     assert f"failed: {name}:Breaks seed 0: ZeroDivisionError: division by zero" in said

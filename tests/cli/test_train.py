@@ -15,7 +15,7 @@ from curro.runs.folder import RunFolder
 
 SMALL = ["--data", "lab:chains", "--limit", "40", "--prompts-per-step", "4", "--eval-prompts", "4"]
 
-LONG = ["--rollouts", "640", "--eval-every", "0", "--reward-range=-1,1", "--out", "run"]
+LONG = ["--rollouts", "320", "--eval-every", "0", "--reward-range=-1,1", "--out", "run"]
 
 
 def test_other_options_beside_resume(curro):
@@ -28,7 +28,7 @@ def test_other_options_beside_resume(curro):
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory, interrupting):
-    """A run of 20 steps that got a Ctrl-C in its second: its folder, exit status and what it said."""
+    """A run of 10 steps that got a Ctrl-C in its second: its folder, exit status and what it said."""
     folder = tmp_path_factory.mktemp("interrupted")
     done = subprocess.run(
         [python(), "-m", "curro", "train", *SMALL, *LONG],
@@ -60,16 +60,17 @@ def test_a_run_that_was_interrupted_goes_on_to_its_end(interrupted, monkeypatch)
         assert done.exit_code == 0, done.output
         assert note in " ".join(done.output.split())
         lines = RunFolder.open("run").metrics()
-        assert [line["step"] for line in lines] == list(range(21))
-    assert (lines[-1]["rollouts"], lines[-1]["observed"]) == (640, 80)
+        assert [line["step"] for line in lines] == list(range(11))
+    assert (lines[-1]["rollouts"], lines[-1]["observed"]) == (320, 40)
     names = {path.name for path in (folder / "run").iterdir()}
     assert {"model", "table.parquet", "report.html", "config.json"} <= names
     shown = CliRunner().invoke(make_app(["inspect"]), ["inspect", "run", "--rows", "3"])
     assert "40 prompts" in shown.output
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path):
-    flags = ["--curriculum", "pspo advantage=smoothed", "--admission", "signal", "--rollouts", "640"]
+    flags = ["--curriculum", "pspo advantage=smoothed", "--admission", "signal", "--rollouts", "320"]
     run = tmp_path / "run"
     done = CliRunner().invoke(make_app(["train"]), ["train", *SMALL, *flags, "--out", str(run)])
     assert done.exit_code == 0, done.output
@@ -77,14 +78,15 @@ def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path)
     batch = 4 * 8
     assert all(line["admitted"] == 4 * line["step"] for line in steps)
     assert steps[-1]["rollouts"] == 8 * steps[-1]["observed"]
-    assert 640 <= steps[-1]["rollouts"] < 640 + 10 * batch
-    assert len(steps) < 640 / batch
+    assert 320 <= steps[-1]["rollouts"] < 320 + 10 * batch
+    assert len(steps) < 320 / batch
     assert "eval/pass@1" in steps[-1]
     config = RunFolder.open(run).config["curriculum"]
     assert config["admission"] == {"name": "signal"}
     assert config["advantage"] == {"name": "smoothed"}
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_finished_run_is_extended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = ["train", *SMALL, "--rollouts", "32", "--eval-every", "0", "--out", "run"]
@@ -108,6 +110,7 @@ def test_a_finished_run_is_extended(tmp_path, monkeypatch):
     assert not compared.complete  # the model is that of the first end
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_settings_of_a_file_and_of_a_run(tmp_path, monkeypatch):
     """The command line wins over the file, and a run's folder is such a file."""
     monkeypatch.chdir(tmp_path)

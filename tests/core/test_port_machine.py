@@ -1,5 +1,6 @@
 """Any interleaving of select, observe, drop, refusals and resumes keeps the port's promises."""
 
+import json
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -47,6 +48,11 @@ REWARDS = {
 }
 
 
+def written(curriculum):
+    """The state as a text, to the bit; NumPy compares nested lists a hundred times as slowly."""
+    return json.dumps(curriculum.state_dict(), default=lambda array: array.tobytes().hex())
+
+
 class Port(RuleBasedStateMachine):
     """Runs a curriculum that is saved and restored again and again beside one that never is."""
 
@@ -82,10 +88,10 @@ class Port(RuleBasedStateMachine):
 
     def refused(self, error, act):
         for curriculum in (self.resumed, self.steady):
-            before = curriculum.state_dict()
+            before = written(curriculum)
             with pytest.raises(error):
                 act(curriculum)
-            np.testing.assert_equal(curriculum.state_dict(), before)
+            assert written(curriculum) == before
 
     @rule(n=st.integers(1, SIZE), ahead=st.integers(0, 2))
     def select(self, n, ahead):
@@ -177,4 +183,6 @@ def machine(spec, **attributes):
 
 @pytest.mark.parametrize("spec", SELECTIONS)
 def test_any_interleaving(spec):
+    if spec.startswith("pcl"):
+        pytest.importorskip("torch", exc_type=ImportError)  # `make fast` has none
     machine(spec)("runTest").runTest()

@@ -1,5 +1,7 @@
 """Neither batching, nor the order of feedback, nor the scale of rewards changes what is drawn."""
 
+import functools
+
 import numpy as np
 import pytest
 from tests.methods.prediction.judging import Scripted, by_number
@@ -52,8 +54,12 @@ def roll_out(prompts, step, group=8):
     ).reshape(len(prompts), group)
 
 
-def run(spec, *, select=None, observe=None, steps=40, n=6, seed=1, scale=lambda r: r, **options):
-    """Train for some steps; returns the prompts drawn (steps, n) and the curriculum."""
+def run(spec, *, select=None, observe=None, steps=30, n=6, seed=1, scale=lambda r: r, **options):
+    """Train for some steps and draw once more, for which the latest groups are learnt.
+
+    Returns:
+        the prompts drawn (steps, n), the latest draw and the curriculum.
+    """
     curriculum = curriculum_of(spec, seed, **options)
     drawn = []
     for step in range(steps):
@@ -63,33 +69,33 @@ def run(spec, *, select=None, observe=None, steps=40, n=6, seed=1, scale=lambda 
         for rows in [np.arange(n)] if observe is None else observe(n):
             curriculum.observe(tickets[rows], rewards[rows])
         drawn.append(np.concatenate([np.stack([d.prompts, d.reasons]) for d in draws], axis=1))
-    return np.array(drawn), curriculum
+    return np.array(drawn), curriculum.select(3, step=steps), curriculum
+
+
+plain = functools.cache(run)
+"""What the others are compared with; nothing may change the curriculum that it returns."""
 
 
 @pytest.mark.parametrize("spec", SELECTIONS)
-@pytest.mark.parametrize("parts", [[1] * 6, [2, 4], [5, 1]])
+@pytest.mark.parametrize("parts", [[1] * 6, [4, 2]])
 def test_small_selects_draw_what_one_large_select_draws(spec, parts):
-    one, _ = run(spec)
-    several, _ = run(spec, select=parts)
-    np.testing.assert_array_equal(several, one)
+    np.testing.assert_array_equal(run(spec, select=parts)[0], plain(spec)[0])
 
 
 @pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
 @pytest.mark.parametrize(
     "order",
     [
-        lambda n: [[i] for i in range(n)],
-        lambda n: [np.arange(n)[::-1]],
         lambda n: [[i] for i in (3, 0, 5, 1, 4, 2)],
         lambda n: [[4, 1], [0, 5, 2], [3]],
     ],
-    ids=["one by one", "backwards", "one by one, mixed", "in parts, mixed"],
+    ids=["one by one, mixed", "in parts, mixed"],
 )
 def test_the_order_and_batching_of_feedback_do_not_change_later_draws(spec, order):
-    together, one = run(spec)
-    otherwise, other = run(spec, observe=order)
+    together, next_draw, one = plain(spec)
+    otherwise, other_draw, other = run(spec, observe=order)
     np.testing.assert_array_equal(otherwise, together)
-    np.testing.assert_equal(vars(other.select(3, step=40)), vars(one.select(3, step=40)))
+    np.testing.assert_equal(vars(other_draw), vars(next_draw))
     for part in ("selection", "table", "rng"):
         np.testing.assert_equal(other.state_dict()[part], one.state_dict()[part])
 
@@ -97,13 +103,12 @@ def test_the_order_and_batching_of_feedback_do_not_change_later_draws(spec, orde
 @pytest.mark.parametrize("spec", SCALE_FREE)
 @pytest.mark.parametrize(
     ("scale", "reward_range"),
-    [(lambda r: 10 * r, (0, 10)), (lambda r: 2 * r - 1, (-1, 1)), (lambda r: 0.25 * r + 3, (3, 3.25))],
-    ids=["0..10", "-1..1", "3..3.25"],
+    [(lambda r: 10 * r - 3, (-3, 7)), (lambda r: 0.25 * r + 3, (3, 3.25))],
+    ids=["-3..7", "3..3.25"],
 )
 def test_the_scale_of_rewards_does_not_change_the_draws(spec, scale, reward_range):
-    np.testing.assert_array_equal(
-        run(spec, scale=scale, reward_range=reward_range, steps=80)[0], run(spec, steps=80)[0]
-    )
+    scaled = run(spec, scale=scale, reward_range=reward_range, steps=50)[0]
+    np.testing.assert_array_equal(scaled, plain(spec, steps=50)[0])
 
 
 @pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
@@ -112,13 +117,13 @@ def test_rewards_of_any_real_value(spec, kind):
     curriculum = Curriculum(spec, 20, seed=4)
     curriculum.attach(Scripted(by_number))
     rng = np.random.default_rng(5)
-    for step in range(60):
+    for step in range(20):
         draw = curriculum.select(5, step=step)
         rewards = {
             "negative": -rng.exponential(size=(5, 6)),
             "continuous": rng.random((5, 6)),
             "huge": rng.choice([-1e15, 0.0, 1e15], (5, 6)),
-            "one outlier": np.where(step == 30, 1e9, 1.0) * rng.integers(0, 2, (5, 6)),
+            "one outlier": np.where(step == 10, 1e9, 1.0) * rng.integers(0, 2, (5, 6)),
             "single rollout": rng.integers(0, 2, (5, 1)),
         }[kind]
         verdict = curriculum.observe(draw.tickets, rewards)
@@ -128,4 +133,4 @@ def test_rewards_of_any_real_value(spec, kind):
     for name, column in curriculum.table.columns.items():
         assert np.isfinite(column[seen]).all(), name
     assert all(np.isfinite(v) for k, v in curriculum.metrics().items() if k.startswith("posterior"))
-    assert len(set(curriculum.select(20, step=60).prompts)) == 20
+    assert len(set(curriculum.select(20, step=20).prompts)) == 20

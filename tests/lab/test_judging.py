@@ -41,7 +41,7 @@ def test_a_chain_is_right_as_often_as_all_of_its_letters(judge) -> None:
         assert abs(realised - judge.expected_variance(row)) < 0.015
 
 
-@pytest.mark.parametrize("shown", [0, 1, 2, 3])
+@pytest.mark.parametrize("shown", [0, 3])
 def test_the_warm_model_seldom_fails_and_knows_what_is_uncertain(judge, shown) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -60,13 +60,14 @@ def test_the_warm_model_seldom_fails_and_knows_what_is_uncertain(judge, shown) -
     assert rank_correlation(np.nan_to_num(predicted), expected) > 0.4
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_metis_trains_on_its_judgments(tmp_path) -> None:
     arguments = ["train", "--data", "lab:chains_judge", "--curriculum", "metis:template=lab,max_tokens=12"]
-    arguments += ["--limit", "200", "--prompts-per-step", "4", "--rollouts", "128", "--eval-prompts", "10"]
+    arguments += ["--limit", "200", "--prompts-per-step", "4", "--rollouts", "64", "--eval-prompts", "2"]
     result = CliRunner().invoke(TRAIN, [*arguments, "--eval-every", "0", "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert lines[-1]["judge/judgments"] == 4 * 32
+    assert lines[-1]["judge/judgments"] == 2 * 32
     assert lines[-1]["judge/failures"] < 5
     assert 0 < lines[-1]["judge/reward"] <= 1
 

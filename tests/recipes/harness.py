@@ -131,6 +131,14 @@ SHORT = ["--limit", "4", "--max-completion-length", "24"]
 """Options that make a measurement small, in place of the header's own."""
 
 
+def small(path: Path) -> dict[str, str]:
+    """Options that make a recipe's training small; judgments of 24 tokens in place of 512."""
+    if path.stem.endswith("_sft"):
+        return ON_CPU
+    curriculum = yaml.safe_load(path.read_text())["curriculum"]
+    return IN_SMALL | {"curriculum": curriculum.replace("max_tokens=512", "max_tokens=24")}
+
+
 def train(path: Path, model: Path, out: str | None, **options: str) -> Trained:
     """Run the recipe's launch command in this process, in the working directory of `prepared_folder`.
 
@@ -139,10 +147,8 @@ def train(path: Path, model: Path, out: str | None, **options: str) -> Trained:
     """
     (words,) = filter(launches, commands_of(path))
     assert words[words.index("--config") + 1] == str(path.relative_to(ROOT))
-    small = ON_CPU if path.stem.endswith("_sft") else IN_SMALL
-    given = (
-        small | {"model_name_or_path": str(model)} | ({} if out is None else {"output_dir": out}) | options
-    )
+    given = small(path) | {"model_name_or_path": str(model)} | options
+    given |= {} if out is None else {"output_dir": out}
     out = out or yaml.safe_load(path.read_text())["output_dir"]
     begun = time.monotonic()
     launch(words, *(part for name, value in given.items() for part in (f"--{name}", value)))
@@ -174,7 +180,7 @@ SPLIT = ("prioritized_replay_guru", "metis_dapo")
 
 def train_split(path: Path, model: Path, out: str) -> Trained:
     """As `train`, in two processes that split the weights as recipes/trl/fsdp.yaml says."""
-    options = IN_SMALL | {"model_name_or_path": str(model), "output_dir": out, "ddp_backend": "gloo"}
+    options = small(path) | {"model_name_or_path": str(model), "output_dir": out, "ddp_backend": "gloo"}
     words = ["recipes/trl/train.py", "--config", str(path.relative_to(ROOT))]
     words += [part for name, value in options.items() for part in (f"--{name}", value)]
     begun = time.monotonic()

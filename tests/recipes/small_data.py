@@ -13,7 +13,8 @@ import torch
 from curro.lab.model import build_model, build_tokenizer
 
 _load_dataset = datasets.load_dataset
-PROBLEMS = 64
+PROBLEMS, FEW = 64, 24
+"""Few of what takes long to score."""
 MANY = 1100
 """Enough for a subset of 1,000 problems (guru), or to hold out 1,024 (eurus)."""
 ANSWERS = {"numbers": ("\\boxed{1}", "\\boxed{2}"), "programs": ("```\nprint(1)\n```", "```\nprint(2)\n```")}
@@ -58,7 +59,7 @@ def public_rows(kind: str) -> list[dict[str, object]]:
                 "test_cases": [{"input": "", "output": str(1 + n % 2)}],
                 "correct_submissions": solved,
             }
-            for n in range(PROBLEMS + 200)
+            for n in range(FEW + 200)
         ]
     return [{"problem": _messages(n)[0]["content"], "answer": str(1 + n % 2)} for n in numbers]
 

@@ -21,9 +21,10 @@ from curro.runs.folder import RunFolder
 RECIPE = Path(__file__).parents[2] / "recipes" / "small" / "difficulty_filtering.sh"
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_whole_pipeline(tmp_path, monkeypatch, capsys):
     """The script says its commands with `echo` in place of curro; they run in this process, in that order."""
-    sizes = {"PROMPTS": "40", "ROLLOUTS": "256", "PROBLEMS": "16"}
+    sizes = {"PROMPTS": "40", "ROLLOUTS": "128", "PROBLEMS": "4"}
     environment = os.environ | sizes | {"CURRO": "echo", "PYTHON": "echo python"}
     said = subprocess.run([str(RECIPE), "out"], env=environment, capture_output=True)
     assert said.returncode == 0, said.stderr
@@ -67,7 +68,7 @@ def test_the_whole_pipeline(tmp_path, monkeypatch, capsys):
     assert all(0.1 < group["mean"] < 0.9 for group in groups if group["admitted"])
     for name in ("sft", *(f"{run}-model" for run in runs)):
         (folder,) = (out / "evaluation").glob(f"*out-{name}")
-        assert len(EstimateFolder.open(folder).table()) == 16
+        assert len(EstimateFolder.open(folder).table()) == 4
     assert "Accuracy" in capsys.readouterr().out
 
 

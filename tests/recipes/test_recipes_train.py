@@ -15,7 +15,6 @@ import yaml
 from tests.recipes.harness import (
     PAPER,
     SMALL,
-    SPLIT,
     answers_for,
     changed,
     commands_of,
@@ -103,16 +102,15 @@ def test_every_recipe_of_more_weights_than_a_gpu_has_memory_for_splits_them():
     assert names == {"prioritized_replay_guru", "difficulty_filtering", "metis_dapo", "metis_code"}
 
 
-@pytest.mark.parametrize("name", SPLIT)
-def test_a_recipe_trains_with_its_weights_split(name, tmp_path, tiny_model):
+def test_a_recipe_trains_with_its_weights_split(tmp_path, tiny_model):
     """In two processes under FSDP2, by the recipes' own configuration; METIS judges there too."""
-    (path,) = [path for path in PAPER if path.stem == name]
+    (path,) = [path for path in PAPER if path.stem == "metis_dapo"]
     model = tiny_model(path)
     with prepared_folder(path, tmp_path):
         trained = train_split(path, model, "own")
         lines = RunFolder.open("own").metrics()
     assert trained.share > 0.5
-    assert max(line.get("judge/judgments", 0) for line in lines) > 0 or not name.startswith("metis")
+    assert max(line.get("judge/judgments", 0) for line in lines) > 0
 
 
 def test_the_reference_model_is_reset_at_each_iteration(tmp_path, tiny_model):

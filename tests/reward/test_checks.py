@@ -63,7 +63,7 @@ def make(tmp_path_factory):
     made = []
 
     def make(**limits):
-        wanted = {"workers": 2, "seconds": 600.0, **limits}
+        wanted = {"workers": 2, "seconds": 600.0, "cpu_seconds": 0.5, **limits}
         made.append(Checks("sample_check", replace(CHECK_LIMITS, **wanted)))
         return made[-1]
 

@@ -12,7 +12,7 @@ from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
 from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
 
-VOCABULARY, ROWS = 97, 100_000
+VOCABULARY, ROWS = 97, 40_000
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

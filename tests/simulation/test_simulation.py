@@ -142,11 +142,16 @@ def without_sync():
         yield
 
 
+def failed_groups_count_as_stale(plain, owner, tickets, cause):
+    plain(owner, tickets, "stale")
+
+
 @contextmanager
-def reported_again_after_resume():
+def on_verl(module, name, method, changed):
+    """As `on`, in `curro.hosts.verl.replay` (0) or `.owner` (1)."""
     from tests.simulation.verl import adapter
 
-    with on(adapter()[0].ReportingBuffer, "resume", settled_forgotten):
+    with on(getattr(adapter()[module], name), method, changed):
         yield
 
 
@@ -167,7 +172,10 @@ PLANTED = {
         SavedCurriculum, "_is_known", groups_of_earlier_starts_count
     ),
     "starts have no numbers": lambda: on(SavedCurriculum, "_begin", start_not_counted),
-    "a settled group is reported again": reported_again_after_resume,
+    "a settled group is reported again": lambda: on_verl(0, "ReportingBuffer", "resume", settled_forgotten),
+    "failed groups count as stale": lambda: on_verl(
+        1, "CurriculumOwner", "drop", failed_groups_count_as_stale
+    ),
     "importance weights are lost": lambda: on(TicketLedger, "open", weights_forgotten),
     "credit of another group": lambda: on(Curriculum, "credit", credit_of_another_group),
     "the service's unscored rollouts are wrong": lambda: on(

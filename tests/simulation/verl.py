@@ -293,9 +293,14 @@ class Verl:
         buffer.partitions["train"] = others
         buffer.flat = {uid for uid in prompts if self.world.fault(f"verl.flat {uid}", 0.02)}
         before = set(buffer.settled)
+        ended = buffer.finished_keys["train"] | buffer.failure_keys["train"]
         stale, flat, failed, _ = buffer._terminal_eviction_reasons(self.trainer.step, "train")
         thrown = stale | flat | failed
-        self._note(replay, set(buffer.settled) - before, thrown, failed)
+        self._note(replay, set(buffer.settled) - before, thrown)
+        for uid in ended - before:
+            cause = self.curriculum.causes.get(replay.ticket_of(uid))
+            expected = "stale" if uid in stale else "failed"
+            assert cause in (None, expected), f"{uid} was dropped as {cause}"
         for uid in thrown:
             self._clear(uid)
             self.trainer.admitted.pop(replay.ticket_of(uid), None)
@@ -304,7 +309,7 @@ class Verl:
         self.check(replay)
         return sorted((buffer.finished_keys["train"] | buffer.failure_keys["train"]) - thrown)
 
-    def _note(self, replay: ModuleType, settled: set[str], thrown: set[str], failed: set[str]) -> None:
+    def _note(self, replay: ModuleType, settled: set[str], thrown: set[str]) -> None:
         for uid in sorted(settled, key=replay.ticket_of):
             has_rewards = any(key.startswith(f"{uid}_") for key in self.queue.tags)
             if uid not in thrown:

@@ -176,6 +176,7 @@ class Watched(Curriculum):
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
         self.twin: Curriculum | None = None
         self._weights: dict[int, float] = {}  # of the tickets that this process gave out
+        self.causes: dict[int, str] = {}  # of the tickets that were dropped
         self._left = self._depth = 0
         self._make = lambda: Curriculum(*arguments, **options)
         super().__init__(*arguments, **options)
@@ -225,7 +226,8 @@ class Watched(Curriculum):
         return verdict
 
     def drop(self, tickets: Any, cause: str = "dropped") -> None:
-        self._call("drop", (np.array(tickets, np.int64),), {})
+        self.causes |= dict.fromkeys(np.asarray(tickets).tolist(), cause)
+        self._call("drop", (np.array(tickets, np.int64), cause), {})
 
 
 def same(ours: Any, theirs: Any, where: str) -> None:

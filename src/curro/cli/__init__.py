@@ -28,10 +28,10 @@ COMMANDS = {
         "Serve a curriculum over HTTP to trainers on this machine.",
     ),
     "methods": ("curro.cli.methods:methods", "List all methods, or the options of one."),
-    "watch": ("curro.cli.watch:watch", "Show runs on a local page while they train."),
+    "watch": ("curro.contrib.watch.command:watch", "Show runs on a local page while they train."),
     "inspect": ("curro.cli.inspect:inspect", "Show a run's hard, informative and forgotten prompts."),
     "report": ("curro.cli.inspect:report", "Write a run's curves and pictures to one HTML page."),
-    "doctor": ("curro.cli.doctor:doctor", "Say where the rollouts of any trainer's run went."),
+    "doctor": ("curro.contrib.doctor.command:doctor", "Say where the rollouts of any trainer's run went."),
     "estimate": (
         "curro.cli.estimate:estimate",
         "Measure how often a model solves each prompt of a data set.",
@@ -125,8 +125,6 @@ NEEDED = {
 def _mistyped(error: Any) -> str:
     """What is wrong with the words of a command line, and where its help is."""
     context: Any = getattr(error, "ctx", None)
-    if context is not None and (meant := _abbreviated(getattr(error, "option_name", ""), context)):
-        error.possibilities = meant
     sentence = error.format_message().rstrip(".")
     for theirs, ours in NEEDED.items():
         sentence = sentence.replace(theirs, ours)
@@ -139,13 +137,6 @@ def _mistyped(error: Any) -> str:
             f"{sentence[len(extra) : -1]} stands without an option: write its option before it{example}"
         )
     return f"{sentence} (see {getattr(context, 'command_path', 'curro')} --help)"
-
-
-def _abbreviated(option: str | None, context: Any) -> list[str]:
-    """The options whose words begin with the letters of what was typed: `--learning-rate` for `--lr`."""
-    letters = (option or "").lstrip("-")
-    options = [name for item in context.command.params for name in item.opts if name.startswith("--")]
-    return [name for name in options if "".join(word[0] for word in name[2:].split("-")) == letters]
 
 
 def _sentence(error: OSError) -> str:

@@ -57,7 +57,9 @@ def ratio_interval(first: float, first_ends: Interval, second: float, second_end
         first, second: a and b, from 0.
         first_ends, second_ends: of their intervals, which contain them.
     """
-    product, (low, high), (second_low, second_high) = first * second, first_ends, second_ends
+    ends = (*first_ends, *second_ends)
+    first, second, low, high, second_low, second_high = map(float, (first, second, *ends))
+    product = first * second
 
     def root(end: float, other: float) -> float:
         return math.sqrt(max(product**2 - end * (2 * first - end) * other * (2 * second - other), 0.0))

@@ -32,7 +32,7 @@ MOVED = {
     "curro.environments": "curro.reward.environments",
     "curro.evaluation": "curro.training.evaluation",
     "curro.report": "curro.runs.report",
-    "curro.watch": "curro.runs.watch",
+    "curro.watch": "curro.contrib.watch",
     "curro.serve": "curro.contrib.serve",
     "curro.hosts.tinker": "curro.contrib.tinker",
     "curro.hosts.slime": "curro.contrib.slime",

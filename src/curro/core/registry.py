@@ -26,10 +26,6 @@ BUILTIN: dict[str, dict[str, str]] = {
         "frontier": "curro.methods.selection.predicted:frontier",
         "sec": "curro.methods.selection.sec:SelfEvolvingCurriculum",
         "adcl": "curro.methods.selection.adcl:ADCL",
-        "greso": "curro.contrib.greso:Greso",
-        "target": "curro.contrib.target:Target",
-        "ucb": "curro.contrib.source_bandits:UpperConfidence",
-        "progress": "curro.contrib.source_bandits:LearningProgress",
     },
     "predictor": {
         "metis": "curro.methods.prediction.metis:Metis",
@@ -61,7 +57,7 @@ VERIFIERS = {
     "exact": "curro.reward.text:Exact",
     "reasoning-gym": "curro.reward.reasoning_gym:verify",
     "code": "curro.reward.code:Code",
-    "function-calls": "curro.reward.function_calls:verify",
+    "function-calls": "curro.contrib.bfcl.function_calls:verify",
 }
 """Rewards that verify an answer, by name: a class, which makes a verifier of its options, or a verifier."""
 

@@ -25,7 +25,6 @@ from curro.core.registry import OUTCOMES, REWARDS
 from curro.core.text import readable
 from curro.data.raw import Row
 from curro.reward.answers import accepted
-from curro.reward.function_calls import example
 from curro.reward.literals import read
 from curro.reward.notation import words
 from curro.reward.resolve import WeightedReward, outcome_reward
@@ -167,7 +166,8 @@ def check_rows(
     column = first_column([row for row in picked.values() if "answer" not in row], ANSWER)
     for row in picked.values():
         row.setdefault("answer", answer_of(row, column))
-    texts = {i: _texts(name, picked[i], picked[(i + 1) % len(rows)]) for i in drawn}
+    example = getattr(reward.verify, "example", None)  # of a verifier that knows how its answers are written
+    texts = {i: _texts(name, picked[i], picked[(i + 1) % len(rows)], example) for i in drawn}
     if not is_known:  # without answers, a first call says no more than whether the reward can be called
         drawn = [i for i in drawn if texts[i].keys() & _OWN] or drawn[: int(must_run)]
     scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], must_end=is_known)
@@ -310,28 +310,32 @@ _OWN = frozenset(
 )
 
 
-def _texts(name: str, row: Row, other: Row) -> dict[str, str]:
+Example = Callable[[Row], str | None] | None
+"""Writes a row's own answer as a completion; None for a row without one."""
+
+
+def _texts(name: str, row: Row, other: Row, example: Example) -> dict[str, str]:
     """Completions for one row by what they are."""
-    own = _own_texts(name, row)
+    own = _own_texts(name, row, example)
     texts = {**own, _EMPTY: ""}
     if name == "code":
         return {**texts, _NOTHING: "```python\npass\n```"}
     answers, others = ({words(text) for text in accepted(r)} for r in (row, other))
     if own and others and not answers & others:
-        texts[_OTHER] = next(iter(_own_texts(name, other).values()), "")
-    if own and name != "function-calls":
+        texts[_OTHER] = next(iter(_own_texts(name, other, example).values()), "")
+    if own and example is None:
         texts[_CUT] = f"<think>perhaps {list(own.values())[-1]}"
     return texts
 
 
-def _own_texts(name: str, row: Row) -> dict[str, str]:
+def _own_texts(name: str, row: Row, example: Example) -> dict[str, str]:
     """The row's own answer as models write it."""
     if name == "code":
         solution = _first(next((row[column] for column in _SOLUTIONS if row.get(column)), None))
         if not isinstance(solution, str) or not solution.strip():
             return {}
         return {"its solution": solution if "```" in solution else f"```python\n{solution}\n```"}
-    if name == "function-calls":
+    if example is not None:
         text = example(row)
         return {} if text is None else {"a call": text}
     answers = accepted(row) if "answer" in row else []

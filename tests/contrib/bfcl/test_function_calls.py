@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from curro.contrib.bfcl import tasks
-from curro.reward.function_calls import verify
+from curro.contrib.bfcl.function_calls import verify
 
 CATEGORIES = (
     *("simple_python", "multiple", "parallel", "parallel_multiple"),

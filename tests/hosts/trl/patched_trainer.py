@@ -38,13 +38,14 @@ class UnslothGRPOTrainer(_UnslothGRPOTrainer):
         )
 """
 exec(compile(source, "<rewritten>", "exec"), module.__dict__)
+for name in [name for name in sys.modules if name.partition(".")[0] == "curro"]:
+    del sys.modules[name]  # of the process that this one is forked from: curro is imported after Unsloth
 for place in (trl, trl.trainer, original):
     place.GRPOTrainer = module.UnslothGRPOTrainer
 
 
 def main(folder: str) -> None:
     """Train, resume, and be refused METIS."""
-    # curro is imported after Unsloth
     from tests.hosts.trl.setup import trainer
 
     from curro.core.errors import ConfigError

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trl
+from tests.forks import python
 from tests.hosts.trl.launch import REPOSITORY, succeed
 from tests.hosts.trl.setup import trainer
 from transformers import TrainingArguments
@@ -165,7 +166,7 @@ def test_a_trainer_that_another_library_has_patched_is_not_accelerated():
 
 
 def test_a_trainer_that_is_rewritten_in_trls_place_is_the_base(tmp_path):
-    succeed([sys.executable, str(Path(__file__).with_name("patched_trainer.py")), str(tmp_path)], REPOSITORY)
+    succeed([python(), str(Path(__file__).with_name("patched_trainer.py")), str(tmp_path)], REPOSITORY)
 
 
 def test_a_trainer_of_another_library_can_be_the_second_base(tmp_path):

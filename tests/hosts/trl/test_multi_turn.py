@@ -231,23 +231,14 @@ def test_processes_whose_episodes_are_over_wait_for_the_others(made_once):
     assert owner["filled"]["groups"] >= 12
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(tmp_path):
-    arguments = [
-        "train",
-        "--data",
-        "lab:locks/easy",
-        "--limit",
-        "60",
-        "--curriculum",
-        "pspo",
-        "--save-every",
-        "2",
-    ]
-    arguments += ["--prompts-per-step", "4", "--eval-every", "0", "--eval-prompts", "5"]
-    whole = CliRunner().invoke(TRAIN, [*arguments, "--rollouts", "128", "--out", str(tmp_path / "whole")])
+    asked = "train --data lab:locks/easy --limit 60 --curriculum pspo --save-every 1 --prompts-per-step 4"
+    asked += " --rollouts 64 --eval-every 0 --eval-prompts 2"
+    whole = CliRunner().invoke(TRAIN, [*asked.split(), "--out", str(tmp_path / "whole")])
     assert whole.exit_code == 0, whole.output
     shutil.copytree(tmp_path / "whole", tmp_path / "part")
-    shutil.rmtree(tmp_path / "part" / "checkpoints" / "checkpoint-4")
+    shutil.rmtree(tmp_path / "part" / "checkpoints" / "checkpoint-2")
     resumed = CliRunner().invoke(TRAIN, ["train", "--resume", str(tmp_path / "part")])
     assert resumed.exit_code == 0, resumed.output
     groups = [(tmp_path / name / "groups.jsonl").read_text() for name in ("whole", "part")]

@@ -21,7 +21,7 @@ SCHEDULES = {
     "filled": {"per_device_train_batch_size": 8, "admission": "band:0.4,0.6"},
 }
 for name, schedule in SCHEDULES.items():
-    for loss_type in ("dr_grpo", "dapo"):
+    for loss_type in ("dr_grpo", "dapo") if name == "at once" else ("dapo",):
         diary = Diary()
         model, host, further = trained_with_and_without(
             folder, diary, weights, loss_type=loss_type, **schedule

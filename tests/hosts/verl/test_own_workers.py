@@ -122,11 +122,13 @@ def launched(path: Path, model: Path, out: Path, *more: str) -> Any:
     assert words[start + 1 :] == ["--config-dir", "recipes/verl", "--config-name", path.stem]
     # a quarter of the simulated prompts is inside a band, and programs take a while to run
     batch = 2 if path.stem in ("difficulty_filtering", "metis_code") else 8
+    # verl draws a thousand samples of each prompt's answers for its intervals; one file has 1,024 prompts
+    held_out = {"metis_code": 8, "difficulty_filtering": 100}.get(path.stem, 24)
     places = [
         "hydra.searchpath=[pkg://verl.trainer.config]",
         "data.filter_overlong_prompts=False",
         "data.seed=1",
-        f"data.val_max_samples={8 if path.stem == 'metis_code' else 200}",
+        f"data.val_max_samples={held_out}",
         f"data.train_batch_size={batch}",
         f"actor_rollout_ref.actor.ppo_mini_batch_size={min(batch, 4)}",
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",

@@ -139,7 +139,7 @@ def stream(rng, count, prompts, rollouts):
 def test_a_long_stream_is_the_direct_evaluation(alpha, variance, deviation):
     port = curriculum(3, alpha=alpha, variance=variance, deviation=deviation)
     mean, square = [None] * 3, [None] * 3
-    for t, rewards_PG in enumerate(stream(np.random.default_rng(1), 300, 3, 5), 1):
+    for t, rewards_PG in enumerate(stream(np.random.default_rng(1), 100, 3, 5), 1):
         advantages_PG = visit(port, *rewards_PG)
         for p, rewards in enumerate(rewards_PG):
             m = sum(rewards) / 5
@@ -171,10 +171,10 @@ def test_alpha_1_is_grpo_to_the_bit(options, plain):
         np.testing.assert_array_equal(visit(smoothed, *rewards_PG), visit(grpo, *rewards_PG))
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("alpha", [0.1, 0.7])
 def test_the_corrected_variance_is_unbiased_but_for_the_means_own(alpha):
     """Of groups of G independent rewards of variance s: E S = s - Var M, Var M = s/G alpha/(2 - alpha)."""
-    prompts, rollouts, visits = 4000, 4, 200 if alpha < 0.1 else 60
+    prompts, rollouts, visits = 2000, 4, 80
     port, rng = curriculum(prompts, alpha=alpha), np.random.default_rng(3)
     for _ in range(visits):
         visit(port, *rng.integers(0, 2, (prompts, rollouts)))

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.methods.prediction.judging import Scripted
 
@@ -53,6 +53,7 @@ def test_without_a_number_from_0_to_a_quarter_a_judgment_failed(text):
     assert math.isnan(read_prediction(text))
 
 
+@settings(max_examples=40)
 @given(st.text())
 def test_any_answer_gives_a_prediction_or_a_failure(text):
     for answer in (text, rf"\boxed{{{text}}}", rf"{text}\boxed{{0.2}}{text}"):

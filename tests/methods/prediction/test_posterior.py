@@ -106,7 +106,7 @@ def test_likelihood_of_the_half_lives():
     assert posterior.table["evidence_mean"][0] == pytest.approx((2 + 0.75 / 32) / (8 + 1 / 32), rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("redrawn_every", "fine"), [(10**6, lambda h: h >= 128), (8, lambda h: h <= 8)])
 def test_the_half_life_follows_how_long_rates_stay(seed, redrawn_every, fine):
     curriculum, posterior = curriculum_of(40, seed=seed)

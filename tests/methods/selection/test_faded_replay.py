@@ -45,7 +45,7 @@ def test_a_prompt_rests_until_its_evidence_has_faded():
     assert np.mean(np.array(gaps) < 4) < 0.02
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_policy_that_fails_everything_for_long_is_noticed_when_it_succeeds(seed):
     later = np.random.default_rng(5).random(200)
     prompts, informative = train(DEFAULT, lambda step: later * (step >= 300), size=200, steps=400, seed=seed)
@@ -63,12 +63,12 @@ def test_an_eighth_of_the_places_explores_uniformly():
     draw = curriculum.select(20, step=0)
     curriculum.observe(draw.tickets, np.arange(8) < np.where(draw.prompts < 4, 4, 0)[:, None])
     explored = np.zeros(20)
-    for step in range(1, 3201):
+    for step in range(1, 1601):
         draw = curriculum.select(1, step=step)
         np.add.at(explored, draw.prompts[draw.reasons == Reason.EXPLORATION], 1)
         curriculum.drop(draw.tickets)
-    # 3200 / 8 = 400, deviation sqrt(3200 * 7/64) = 18.7; 4 deviations: 6 in 100,000 cases
-    assert abs(explored.sum() - 400) < 75
+    # 1600 / 8 = 200, deviation sqrt(1600 * 7/64) = 13.2; 4 deviations: 6 in 100,000 cases
+    assert abs(explored.sum() - 200) < 53
     # 19 degrees of freedom: above 50.8 in one of 10,000 cases
     assert (np.square(explored - explored.mean()) / explored.mean()).sum() < 50.8
 

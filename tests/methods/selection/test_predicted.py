@@ -63,18 +63,22 @@ def test_the_nearest_to_a_target():
 
 def test_candidates_are_drawn_uniformly():
     seen = np.zeros(10)
-    for seed in range(400):
-        draw = curriculum_of(10, candidates=2, seed=seed).select(1, step=0)
+    curriculum = curriculum_of(10, candidates=2)
+    for _ in range(400):
+        draw = curriculum.select(1, step=0)
         seen[draw.prompts] += 1
+        curriculum.drop(draw.tickets)
     # the higher of 2 distinct prompts of 10 is p with probability p / 45
     np.testing.assert_allclose(seen / 400, np.arange(10) / 45, atol=0.06)
 
 
 def test_an_exponent_draws_in_proportion_to_a_power_of_what_is_predicted():
     seen = np.zeros(4)
-    for seed in range(2000):
-        curriculum = curriculum_of(4, candidates=4, exponent=2, seed=seed)
-        seen[curriculum.select(1, step=0).prompts] += 1
+    curriculum = curriculum_of(4, candidates=4, exponent=2)
+    for _ in range(2000):
+        draw = curriculum.select(1, step=0)
+        seen[draw.prompts] += 1
+        curriculum.drop(draw.tickets)
     # squares of 0, 1, 2 and 3 quarters
     np.testing.assert_allclose(seen / 2000, np.array([0, 1, 4, 9]) / 14, atol=0.04)
 

@@ -6,9 +6,9 @@ from benchmarks.reliability import hostile_texts
 
 @pytest.mark.parametrize("place", hostile_texts.PLACES)
 def test_hostile_texts_are_kept_shown_or_refused(place):
-    counts = hostile_texts.hostile_texts(place, 50, seed=11)
-    assert sum(n for name, n in counts.items() if name != "refused on the way") == 50
-    assert counts.get("kept", 50) >= 10
+    counts = hostile_texts.hostile_texts(place, 25, seed=11)
+    assert sum(n for name, n in counts.items() if name != "refused on the way") == 25
+    assert counts.get("kept", 25) >= 5
 
 
 def test_json_that_is_nested_without_end_is_one_error_of_curro():

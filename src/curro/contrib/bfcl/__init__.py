@@ -1,4 +1,4 @@
-"""Conversations of several turns with function calls: the multi-turn part of BFCL, as an environment.
+"""BFCL: its conversations of several turns as an environment, and its rules for calls as a reward.
 
 Tested with bfcl-eval 2026.3.23, against its own checker: 200 answers of each published category and 400
 changed ones get the same verdict (tests/contrib/bfcl).

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from curro.contrib.bfcl.call_texts import Call, parse_calls
 from curro.core.errors import ConfigError
 from curro.data.raw import Row
-from curro.reward.call_texts import Call, parse_calls
 from curro.reward.reward import key
 
 MISSING = (
@@ -138,7 +138,7 @@ class Bfcl:
     the model too, in this turn or before.
 
     The model's text is never evaluated: calls are read as syntax with literal arguments
-    (`curro.reward.function_calls`), and dispatched by name to the public methods of the episode's own
+    (`curro.contrib.bfcl.function_calls`), and dispatched by name to the public methods of the episode's own
     instances.
 
     Args:

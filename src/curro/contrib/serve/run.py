@@ -13,12 +13,12 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from curro.contrib.loopback import HOST, LoopbackServer
 from curro.contrib.serve.application import LARGEST_JSON, Refused, Service, error_body
 from curro.contrib.serve.client import JSON, KEY
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
-from curro.runs.loopback import HOST, LoopbackServer
 
 SECONDS = 60
 """How long a connection may send nothing."""

@@ -203,6 +203,7 @@ def _takes(trainer: type[Any], name: str, parameters: tuple[str, ...], used: set
     return set(parameters) <= set(known) or any(p.kind is p.VAR_KEYWORD for p in known.values())
 
 
+@cache
 def _returns(method: Any, number: int) -> bool:
     """Whether a method returns so many values, as far as its source tells."""
     sizes = []

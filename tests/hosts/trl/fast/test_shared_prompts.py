@@ -184,7 +184,7 @@ def test_log_probabilities_entropies_and_gradients_are_those_of_a_plain_batch(ki
     assert (gotten - wanted).norm() <= 1e-6 * wanted.norm()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     groups=st.lists(st.integers(1, 6), min_size=1, max_size=5),
@@ -307,7 +307,7 @@ def test_a_prefix_is_read_once_and_the_same_tokens_are_drawn(kind, draws_alike):
         lambda _, args, out: read.append(args[0].numel())
     )
     distinct_B = [0, 0, 0, 1, 1, 0]
-    for seed in range(8):
+    for seed in range(4):
         results, computed = [], []
         for shares in (False, True):
             read.clear()
@@ -347,12 +347,10 @@ def weights_after(folder: Any, **options: Any) -> torch.Tensor:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4},
         {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "loss_type": "dapo"},
         {"beta": 0.1, "num_iterations": 2, "lora": 4},
         {"mask_truncated_completions": True, "loss_type": "grpo"},
-        {"lora": 4},
         *(
             {
                 "per_device_train_batch_size": 4,

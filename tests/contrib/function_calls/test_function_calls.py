@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from curro.contrib.bfcl.call_texts import Call, Untyped, parse_calls
+from curro.contrib.bfcl.function_calls import example
 from curro.reward import resolve_reward
-from curro.reward.call_texts import Call, Untyped, parse_calls
-from curro.reward.function_calls import example
 
 CALLS = resolve_reward("function-calls")
 ANSWER = [

@@ -18,11 +18,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from curro.contrib.loopback import HOST, LoopbackServer
 from curro.core.errors import RunError
 from curro.core.text import printable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder, is_run
-from curro.runs.loopback import HOST, LoopbackServer
 from curro.runs.reader import History, read_history
 from curro.runs.report.page import Live, comparison_figures, run_page, tables_page
 
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.server.trust(self.connection)
         if name == "refresh.js":
-            script = (files("curro.runs.watch") / "refresh.js").read_text(encoding="utf-8")
+            script = (files("curro.contrib.watch") / "refresh.js").read_text(encoding="utf-8")
             self._send(200, script, "text/javascript")
         elif (shown := self.server.page(name)) is None:
             self._send(404, "there is no such page\n")

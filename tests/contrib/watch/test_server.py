@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from curro.contrib.watch.server import WatchedRun, WatchServer
 from curro.runs.folder import RunFolder
-from curro.runs.watch.server import WatchedRun, WatchServer
 
 HOSTILE = '</script><img src=x onerror=alert(1)>\x1b[31m\u202e"'
 
@@ -17,7 +17,7 @@ HOSTILE = '</script><img src=x onerror=alert(1)>\x1b[31m\u202e"'
 @contextmanager
 def serving(*paths, **options):
     server = WatchServer([WatchedRun(path, path.name) for path in paths], **options)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01])  # which a shutdown waits for
     thread.start()
     try:
         yield server

@@ -4,22 +4,28 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.in_process import run_command
 
 from curro import Curriculum
+from curro.contrib.watch.server import WatchedRun, WatchServer
 from curro.runs.folder import RunFolder
-from curro.runs.watch.server import WatchedRun, WatchServer
 
 
 @pytest.fixture
-def watch(curro, monkeypatch):
+def watch(tmp_path, monkeypatch):
     """Run `curro watch` until its page is served; what it said."""
 
     def interrupted(server):
         raise KeyboardInterrupt
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "nice", lambda more: 0)
     monkeypatch.setattr(WatchServer, "serve_forever", interrupted)
-    return lambda *paths, status=0: curro("watch", *paths, "--port", "0", status=status)
+
+    def run(*paths, port=0, status=0):
+        return run_command("watch", *paths, "--port", str(port), folder=tmp_path, status=status)
+
+    return run
 
 
 def test_a_run_that_is_not_there_yet_is_named(watch, tmp_path):
@@ -47,7 +53,7 @@ def test_what_holds_no_run_is_refused(watch, path):
     assert "holds no run" in said or "only files were named" in said
 
 
-def test_checkpoints_of_trl_are_watched_by_the_run_beside_them(watch, curro):
+def test_checkpoints_of_trl_are_watched_by_the_run_beside_them(watch):
     for step in (1, 2):
         saved = Path(f"out/checkpoint-{step}/curro")
         saved.mkdir(parents=True)
@@ -61,10 +67,10 @@ def test_checkpoints_of_trl_are_watched_by_the_run_beside_them(watch, curro):
         assert "watching 1 run:" in watch(path)
 
 
-def test_a_port_that_is_taken(curro, watch, tmp_path):
+def test_a_port_that_is_taken(watch, tmp_path):
     server = WatchServer([WatchedRun(tmp_path, "a")])
     try:
-        said = curro("watch", "here", "--port", str(server.port), status=2)
+        said = watch("here", port=server.port, status=2)
     finally:
         server.server_close()
     assert said.startswith(f"curro: the page cannot have port {server.port}: Address already in use; choose")

@@ -9,10 +9,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from curro.contrib.bfcl.call_texts import Broken, Call, Untyped, parse_calls, read_calls
 from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.reward.answers import begins_in_thought, is_placeholder, outside_thoughts, unanswered
-from curro.reward.call_texts import Broken, Call, Untyped, parse_calls, read_calls
 from curro.reward.literals import read, value_of
 from curro.reward.reward import Unscored, Verdict, key
 
@@ -32,8 +32,8 @@ _IGNORED = re.compile(r"[ ,./\-_*^]")
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
     """Right if the completion's function calls are the expected ones, in any order.
 
-    A completion may write its calls in any form of `curro.reward.call_texts`. A row's answer is a list, or
-    its JSON, of `{NAME: {PARAMETER: [ALLOWED, ...]}}`, where "" among the allowed values makes a parameter
+    A completion may write its calls in any form of `curro.contrib.bfcl.call_texts`. A row's answer is a list,
+    or its JSON, of `{NAME: {PARAMETER: [ALLOWED, ...]}}`, where "" among the allowed values makes a parameter
     optional, or calls in one of the forms of completions. An empty list expects a text without a call. If the
     row has the functions' descriptions in a column `function`, `functions` or `tools` (BFCL's, JSON schemas,
     OpenAI's, Anthropic's or xLAM's), values must be of the types that they declare, an int also where a float
@@ -56,8 +56,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
         mark = re.search(r"<[^<>\s]{1,40}>", outside_thoughts(wrong[0]) or wrong[0])
         warnings.warn(  # the same text each time, so that Python shows it once
             "reward 'function-calls': not one call can be read in a batch of completions that all score 0"
-            f"{f', such as one with {mark[0]!r}' if mark else ''}: curro.reward.call_texts has the forms "
-            "that are read",
+            f"{f', such as one with {mark[0]!r}' if mark else ''}: curro.contrib.bfcl.call_texts has the "
+            "forms that are read",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -302,6 +302,9 @@ def example(row: Row) -> str | None:
         for name, parameters in call.items()
     ]
     return json.dumps(calls) if calls else "There is nothing to call."
+
+
+verify.example = example  # type: ignore[attr-defined]  # for the check before a run
 
 
 def _example_value(allowed: Sequence[Any]) -> Any:
