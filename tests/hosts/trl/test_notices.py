@@ -32,16 +32,13 @@ def test_a_part_of_zeros_and_ones_is_offered_beside_a_graded_one(tmp_path, caplo
 
 
 def test_groups_without_any_reward_do_not_count_as_varying(tmp_path, caplog):
-    seen: list[int] = []
+    def for_some(prompts: list[str], **_: Any) -> list[float | None]:
+        return [None if sum(map(ord, prompt)) % 4 else 0.5 for prompt in prompts]
 
-    def rarely(completions: list[str], **_: Any) -> list[float | None]:
-        seen.extend(range(len(completions)))
-        return [None if len(seen) > 8 else 0.5] * len(completions)
-
-    def always_none(completions: list[str], **_: Any) -> list[float | None]:
+    def never(completions: list[str], **_: Any) -> list[float | None]:
         return [None] * len(completions)
 
-    trainer(tmp_path, reward_funcs=[rarely, always_none], max_steps=16).train()
+    trainer(tmp_path, reward_funcs=[for_some, never], max_steps=16).train()
     assert "not vary" not in caplog.text
 
 
