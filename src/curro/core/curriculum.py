@@ -228,6 +228,9 @@ class Curriculum:
 
         Returns:
             A warning of such a gate if the rewards may be graded; else an empty text.
+
+        Raises:
+            ConfigError: such a signal, or such a gate if all parts are 0 or 1.
         """
         for name in self.signal_parts:
             if name not in names:
