@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -131,12 +132,17 @@ def verls_configuration() -> Any:
         return compose("ppo_trainer")
 
 
+def overridden(composed: Any, lines: Sequence[str]) -> Any:
+    """A copy of a configuration with overrides of a command line, as hydra would compose them."""
+    config = copy.deepcopy(composed)
+    for override in OverridesParser.create().parse_overrides(list(lines)):
+        OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
+    return config
+
+
 def configuration(folder: Path, *overrides: str, steps: int = 4) -> Any:
     """verl's own configuration with these overrides."""
-    config = copy.deepcopy(verls_configuration())
-    lines = overrides_of(folder, *overrides, steps=steps)
-    for override in OverridesParser.create().parse_overrides(lines):
-        OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
+    config = overridden(verls_configuration(), overrides_of(folder, *overrides, steps=steps))
     config.transfer_queue.enable = True
     OmegaConf.resolve(config)
     return config

@@ -114,7 +114,8 @@ def test_no_trick_passes(passed, program):
         "import math\nassert math.isclose(f(3), 4)",
     ]
     setup = "from math import isclose"
-    assert passed(program, *tests, setup=setup, seconds=5.0) == [False] * 4
+    seconds = 1.0 if "while True" in program else 5.0
+    assert passed(program, *tests, setup=setup, seconds=seconds) == [False] * 4
 
 
 @pytest.mark.parametrize(
