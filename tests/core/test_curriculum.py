@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from curro import (
+    Advantage,
     Allocation,
     CheckpointError,
     Choice,
     ConfigError,
     Curriculum,
     ExhaustedError,
+    Gate,
     Reason,
     RewardError,
     Selection,
@@ -253,6 +255,42 @@ def test_a_method_that_chooses_no_prompts_is_refused_and_nothing_is_selected(cho
         curriculum.select(4, step=0)
     assert curriculum.table["in_flight"].tolist() == [False] * 4 + [True]
     assert curriculum.metrics()["selected"] == 1
+
+
+class Answers:
+    """A gate, an advantage or a predictor that gives one answer to everything."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __call__(self, groups):
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("part", "base", "answer", "words"),
+    [
+        ("admission", Gate, np.array([1, 0]), r"int64 of shape \(2,\), \[1 0\]: return bool of shape \(2,\)"),
+        ("admission", Gate, np.array([True]), r"bool of shape \(1,\)"),
+        ("advantage", Advantage, np.ones(2), r"return finite numbers of shape \(2, 3\)"),
+        ("advantage", Advantage, np.full((2, 3), np.nan), r"\[\[nan nan nan\] \[nan nan nan\]\]"),
+    ],
+)
+def test_an_answer_of_another_form_is_refused_and_nothing_is_settled(part, base, answer, words):
+    own = type("Own", (Answers, base), {})(answer)
+    curriculum = Curriculum("uniform", 5, **{part: own})
+    draw = curriculum.select(2, step=0)
+    with pytest.raises(ConfigError, match=f"^Own returned .*{words}"):
+        curriculum.observe(draw.tickets, [[1, 0, 0], [1, 1, 0]])
+    assert curriculum.ledger.tickets.tolist() == draw.tickets.tolist()
+
+
+@pytest.mark.parametrize("answer", [[0.2], [float("nan")] * 40, 0.2, ["a"] * 40])
+def test_predictions_of_another_form_are_refused(answer):
+    curriculum = Curriculum("posterior:target=none", 40)
+    curriculum.selection.predictor.informativeness = lambda prompts, step: answer
+    with pytest.raises(ConfigError, match=r"return finite numbers of shape \(40,\)"):
+        curriculum.select(5, step=0)
 
 
 @pytest.mark.parametrize("method", ["observe", "without_update", "release"])

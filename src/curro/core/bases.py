@@ -272,6 +272,22 @@ def checked_choice(choice: Any, n: int, selection: Selection) -> Choice:
     return choice
 
 
+def checked_answer(answer: Any, shape: tuple[int, ...], kinds: str, part: object) -> np.ndarray:
+    """Check that a user's gate, advantage or predictor answered with an array of this shape, and return it.
+
+    Args:
+        kinds: NumPy's letters of the types that it may have; floats have to be finite.
+    """
+    array = np.asarray(answer)
+    is_number, shown = array.dtype.kind in "fiu", " ".join(str(array).split())
+    if array.shape != shape or array.dtype.kind not in kinds or (is_number and not np.isfinite(array).all()):
+        raise ConfigError(
+            f"{type(part).__qualname__} returned {array.dtype} of shape {array.shape}, {shown:.60}: "
+            f"return {'bool' if kinds == 'b' else 'finite numbers'} of shape {shape}"
+        )
+    return array
+
+
 def checked_samples(
     auxiliary_samples: AuxiliarySamples | None, selection: Selection
 ) -> AuxiliarySamples | None:
@@ -321,9 +337,13 @@ class Gate(Part):
     def __call__(self, groups: Groups) -> np.ndarray:
         """Which groups are trained on, bool (P,), by the signal's rewards.
 
-        The port rejects groups without a scored rollout.
+        Groups without a scored rollout come too, with mean 0; the port rejects them, whatever is answered.
         """
         raise NotImplementedError
+
+    def why_empty(self, group: int) -> str:
+        """Say that no group of 0/1 rewards of this size passes; "" where some does, or it is not known."""
+        return ""
 
 
 class Everything(Gate):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -21,6 +21,7 @@ from curro.core.bases import (
     Gate,
     Outcome,
     Selection,
+    checked_answer,
     checked_choice,
     checked_division,
     checked_samples,
@@ -41,7 +42,7 @@ from curro.core.meters import GroupMeter, RangeMeter, ShapingMeter, SurvivalMete
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
 from curro.core.sources import SourceMixture, read_weights
-from curro.core.text import abbreviated
+from curro.core.text import abbreviated, did_you_mean
 from curro.core.tickets import TicketLedger
 from curro.core.verdicts import Credited, Draw, Verdict, multiply_credit
 
@@ -216,6 +217,31 @@ class Curriculum:
     @property
     def signal_parts(self) -> tuple[str, ...]:
         return self.table.signal_parts
+
+    def check_reward(self, names: Collection[str], group: int, *, setting: str = "signal") -> str:
+        """Refuse a signal that the reward lacks, and a gate that no group of 0/1 rewards can pass.
+
+        Args:
+            names: of the reward's parts.
+            group: rollouts of each prompt.
+            setting: what the user calls the signal.
+
+        Returns:
+            A warning of such a gate if the rewards may be graded; else an empty text.
+
+        Raises:
+            ConfigError: such a signal, or such a gate if all parts are 0 or 1.
+        """
+        for name in self.signal_parts:
+            if name not in names:
+                raise ConfigError(
+                    f"{setting} {name}: the reward has no such part{did_you_mean(name, names)}; "
+                    f"it has: {', '.join(names)}"
+                )
+        sentence = "" if self.has_allocation else self.admission.why_empty(group)
+        if sentence and all(name in registry.VERIFIERS for name in self.signal_parts or names):
+            raise ConfigError(sentence)
+        return sentence
 
     def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
         """The groups with the rewards that are trained on, and with the signal's."""
@@ -438,8 +464,9 @@ class Curriculum:
         Advantages follow from the trained rewards of `groups`; by the signal's, in `signal_groups`, the gate
         and the selection decide.
         """
-        advantages_PG, credited_PG = self.advantage(groups), signal_groups.scored
-        admitted_P = (signal_groups.count > 0) & self.admission(signal_groups)
+        advantages_PG = checked_answer(self.advantage(groups), groups.rewards.shape, "fiu", self.advantage)
+        passes_P = checked_answer(self.admission(signal_groups), groups.mean.shape, "b", self.admission)
+        admitted_P, credited_PG = (signal_groups.count > 0) & passes_P, signal_groups.scored
         without_P = self.selection.without_update(signal_groups)
         if without_P is not None:
             credited_PG = credited_PG & ~without_P[:, None]

@@ -16,7 +16,7 @@ import transfer_queue as tq
 import verl
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 from ray_for_tests import start_ray
 from simulation import Engine, SimulatedParts, StandaloneServers
 
@@ -136,7 +136,13 @@ def overridden(composed: Any, lines: Sequence[str]) -> Any:
     """A copy of a configuration with overrides of a command line, as hydra would compose them."""
     config = copy.deepcopy(composed)
     for override in OverridesParser.create().parse_overrides(list(lines)):
-        OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
+        name = override.key_or_group
+        if override.is_delete():
+            parent, _, key = name.rpartition(".")
+            with open_dict(config):
+                del OmegaConf.select(config, parent)[key]
+        else:
+            OmegaConf.update(config, name, override.value(), force_add=override.is_add())
     return config
 
 
