@@ -108,6 +108,7 @@ METHODS = {
     "text-and-entropy": Method("frontier:features=text+entropy"),
     "uniform-1e-5": Method("uniform", {"learning_rate": 1e-5}),
     "frontier-1e-5": Method("frontier", {"learning_rate": 1e-5}),
+    "frontier-proportional-1e-5": Method("frontier", {"learning_rate": 1e-5, "scale_rate": True}),
     "uniform-3e-5": Method("uniform", {"learning_rate": 3e-5}),
     "frontier-3e-5": Method("frontier", {"learning_rate": 3e-5}),
     "uniform-4": Method("uniform", {"prompts_per_step": 4}),

@@ -128,7 +128,7 @@ class ScaledRate(TrainerCallback):
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         trainer = self._trainer
         ratio = trainer.main_process.decide(lambda: float(trainer.curriculum.metrics()["signal/ratio"]))
-        scale = ratio**-0.5 if ratio > 1 else 1.0
+        scale = min(ratio, 4.0) if ratio > 1 else 1.0
         self._rates = [group["lr"] for group in kwargs["optimizer"].param_groups]
         for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
             group["lr"] = rate * scale
