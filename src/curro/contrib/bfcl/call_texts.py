@@ -73,7 +73,7 @@ _TAGGED = re.compile(
 )
 _NAMESPACE = re.compile(r"(</?)(?:\w+:|｜\w+｜|longcat_(?=arg_))(?=\w)")
 _UNREAD = re.compile(r"[A-Za-z_][\w.]*\(.*\)[.;]?", re.DOTALL)
-_FENCE = re.compile(r"```[ \t]*([A-Za-z_]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_FENCE = re.compile(r"```[ \t]*([A-Za-z_]*)[ \t]*\n(.*?)(?:```(?![\"'\\\w])|\Z)", re.DOTALL)
 _XML = re.compile(
     r"<(?:function=|invoke name=\"?)\s*\"?([\w.-]+)\"?\s*>(.*?)(?:</(?:function|invoke)>|\Z)", re.DOTALL
 )
