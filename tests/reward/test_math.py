@@ -482,6 +482,36 @@ WRONG["products of letters, styled letters and calls"] = [
     (r"\boxed{2}", r"2\text{i}"),
     (r"\boxed{3}", r"3\mathrm{e}^{x}"),
 ]
+RIGHT["logarithms, unions, units in braces and odd commands"] = [
+    (r"\boxed{\pi hr^2}", r"\pi r^2 h"), (r"\boxed{2\pi hr}", r"2\pi rh"),
+    (r"\boxed{\log x + \log y}", r"\log xy"), (r"\boxed{n\log n^2}", r"2n\log n"),
+    (r"\boxed{(-\infty,-2) or (2,\infty)}", r"(-\infty,-2)\cup(2,\infty)"),
+    (r"\boxed{x\in(-\infty,-2)\text{ or }x\in(2,\infty)}", "|x|>2"),
+    (r"\boxed{\{x \mid x\neq 2\}}", r"x\ne 2"), (r"\boxed{x=1 \lor x=2}", "1, 2"),
+    (r"\boxed{x = \frac{4\pm\sqrt{12}}{2}}", r"2\pm\sqrt{3}"), (r"\boxed{x \in \emptyset}", "no solution"),
+    (r"\boxed{x = 3,\ y = -1,\ z = 2}", "(3,-1,2)"), (r"\boxed{(3,4)}", r"x=3\ \text{and}\ y=4"),
+    (r"\boxed{\begin{smallmatrix}1&2\\3&4\end{smallmatrix}}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
+    (r"\boxed{0.272727...}", "3/11"), (r"\boxed{0.2727\ldots}", r"0.\overline{27}"),
+    (r"\boxed{6.02{\times}10^{23}}", "6.02e23"), (r"\boxed{30{}^\circ}", "30"),
+    (r"\boxed{1 000,5}", "1000.5"),
+    (r"\boxed{{1011}_2}", "1011_2"), (r"\boxed{^{10}C_3}", "120"), (r"\boxed{5P2}", "20"),
+    (r"\boxed{_5P_{2}}", "20"), (r"\boxed{\sqrt[3]2}", "2^{1/3}"), (r"\boxed{cbrt(2)}", r"\sqrt[3]{2}"),
+    (r"\boxed{\nicefrac{5}{6}}", "5/6"), (r"\boxed{{5\over6}}", "5/6"), (r"\boxed{pi/2}", r"90^\circ"),
+    (r"\boxed{12\hspace{0.1cm}\text{m}^2}", "12"), (r"\boxed{9.8 \frac{\text{m}}{\text{s}^2}}", "9.8 m/s^2"),
+    (r"\boxed{9.8\,\mathrm{m\,s^{-2}}}", "9.8 m/s^2"), ("9.8 meters per second squared", "9.8 m/s^2"),
+]  # fmt: skip
+WRONG["logarithms, unions, units in braces and odd commands"] = [
+    (r"\boxed{\pi}", r"\pi hr^2"), (r"\boxed{\pi hr}", r"\pi hr^2"),
+    (r"\boxed{\log(x+y)}", r"\log x + \log y"),
+    (r"\boxed{n\log n}", r"2n\log n"), (r"\boxed{\log x + 1}", r"\log x"),
+    (r"\boxed{(-\infty,-2] or (2,\infty)}", r"(-\infty,-2)\cup(2,\infty)"),
+    (r"\boxed{x=2}", r"\{x \mid x\neq 2\}"), (r"\boxed{x=1 \lor x=3}", "1, 2"),
+    (r"\boxed{\frac{4\pm\sqrt{12}}{4}}", r"2\pm\sqrt{3}"), (r"\boxed{0.2727}", "3/11"),
+    (r"\boxed{(3,2,-1)}", r"x = 3,\ y = -1,\ z = 2"), (r"\boxed{(4,3)}", r"x=3\ \text{and}\ y=4"),
+    (r"\boxed{2.718281828...}", r"2.7\overline{1828}"), (r"\boxed{5P3}", "20"), (r"\boxed{1 000,5}", "10005"),
+    (r"\boxed{3\ \mathrm{cm^{-1}}}", "3 cm"), (r"\boxed{9.8\,\mathrm{m\,s^{-2}}}", "9.8 m/s"),
+    (r"\boxed{9.8 \text{ m} \cdot \text{s}^{-2}}", "9.8 m/s"), ("9.8 meters per second squared", "9.8 m/s"),
+]  # fmt: skip
 RIGHT["the row's answer as a solution"] = [
     (r"so \boxed{72 apples}", "She sold 24. In all 48 + 24 = 72.\n#### 72"),
     (r"\boxed{1} is wrong, so \boxed{2}", r"We find that \boxed{2.0}."), (r"\boxed{5}", "The area is $5$."),

@@ -288,7 +288,7 @@ def _numbers(pair: _Pair) -> float | Job | None:
     if expected and (_OTHER_THAN.search(pair.answer[-200:]) or _BOUND.search(pair.answer)):
         return 0.0
     for degrees, radians in ((expected, pair.answer), (value, pair.gold)):
-        if degrees and degrees.unit == "degree" and "\\pi" in notation.as_latex(radians):
+        if degrees and degrees.unit == "degree" and "\\pi" in notation.expression(radians):
             return rf"\frac{{{degrees.value}\pi}}{{180}}", notation.expression(radians)
     return None
 
@@ -435,7 +435,8 @@ def _assigned(
         other = f"({other})"
     if not other.startswith("("):
         return None
-    assigned = f"({', '.join(named[name] for name in (named if values[0] else sorted(named)))})"
+    names = sorted(named) if not values[0] or named.keys() <= {"x", "y", "z"} else list(named)
+    assigned = f"({', '.join(map(named.__getitem__, names))})"
     return (assigned, other) if values[0] else (other, assigned)
 
 
