@@ -293,6 +293,101 @@ def test_predictions_of_another_form_are_refused(answer):
         curriculum.select(5, step=0)
 
 
+@pytest.mark.parametrize(
+    ("part", "hook", "answer"),
+    [
+        ("selection", "uniform_weights", [1.0]),
+        ("selection", "uniform_weights", np.full(3, np.inf)),
+        ("selection", "prediction_offsets", None),
+        ("selection", "prediction_offsets", np.full(3, np.nan)),
+        ("allocation", "initial", np.ones(2, np.int64)),
+        ("allocation", "initial", np.full(3, -1)),
+        ("allocation", "initial", np.full(3, 2**63, np.uint64)),
+        ("allocation", "initial", [[1], [1, 2], [3]]),
+    ],
+)
+def test_a_draw_that_a_method_breaks_leaves_no_prompt_in_flight(part, hook, answer):
+    curriculum = Curriculum("uniform", 5)
+    method = getattr(curriculum, part)
+    setattr(method, hook, lambda *_: answer)
+    before = curriculum.state_dict()["ledger"]
+    with pytest.raises(ConfigError, match=rf"^{type(method).__name__} (returned|allocated)"):
+        curriculum.select(3, step=0)
+    np.testing.assert_equal(curriculum.state_dict()["ledger"], before)
+    assert not curriculum.table["in_flight"].any()
+    delattr(method, hook)
+    curriculum.select(5, step=0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0, 1.0], "weights of type list"),
+        (np.array(["a", "b"]), "weights of type <U1"),
+        (np.array([1, np.nan]), "not finite, or below 0"),
+        (np.array([1, -1.0]), "not finite, or below 0"),
+    ],
+)
+def test_weights_that_no_checkpoint_could_hold_are_refused(weights, words):
+    choice = Choice.of([0, 1], Reason.UNIFORM)
+    selection = Chooses(Choice(choice.prompts, choice.reasons, choice.probabilities, weights))
+    selection.has_weights = True
+    with pytest.raises(ConfigError, match=words):
+        Curriculum(selection, 5).select(2, step=0)
+
+
+@pytest.mark.parametrize("answer", [np.ones(3, np.bool_), np.array([1, 0]), [[True], [True, False]]])
+def test_groups_without_an_update_are_named_by_a_bool_each(answer):
+    selection = Chooses(Choice.of([0, 1], Reason.UNIFORM))
+    selection.leaves_out, selection.without_update = "credit", lambda groups: answer
+    curriculum = Curriculum(selection, 2)
+    tickets = curriculum.select(2, step=0).tickets
+    with pytest.raises(ConfigError, match=r"^Chooses returned .*return bool of shape \(2,\)"):
+        curriculum.observe(tickets, [[1, 0], [1, 0]])
+    assert len(curriculum.ledger) == 2
+
+
+def test_weights_of_a_batch_are_a_number_a_group():
+    curriculum = Curriculum("uniform", 2)
+    verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[1, 0], [1, 0]])
+    curriculum.selection.batch_weights = lambda weights: weights[:1]
+    with pytest.raises(ConfigError, match=r"return finite numbers of shape \(2,\)"):
+        curriculum.credit(verdict)
+
+
+def test_an_estimator_that_writes_to_its_array_again_changes_no_verdict():
+    class Reuses(Advantage):
+        kept = np.zeros((2, 2))
+
+        def __call__(self, groups):
+            self.kept[:] = groups.centred()
+            return self.kept
+
+    curriculum = Curriculum("uniform", 4, advantage=Reuses())
+    draw = curriculum.select(4, step=0)
+    verdict = curriculum.observe(draw.tickets[:2], [[1, 0], [1, 0]])
+    curriculum.observe(draw.tickets[2:], [[1, 1], [0, 1]])
+    assert verdict.advantages.tolist() == [[0.5, -0.5], [0.5, -0.5]]
+
+
+@pytest.mark.parametrize(("part", "hook"), [("allocation", "observe"), ("selection", "release")])
+def test_an_error_after_the_selection_has_learnt_leaves_all_tickets_open(part, hook):
+    def fail(*_):
+        raise ZeroDivisionError("of the user's")
+
+    curriculum = Curriculum("uniform", 5)
+    tickets, rewards = curriculum.select(3, step=0).tickets, [[1, 0], [np.nan, np.nan], [1, 1]]
+    before = curriculum.state_dict()
+    method = getattr(curriculum, part)
+    setattr(method, hook, fail)
+    with pytest.raises(ZeroDivisionError):
+        curriculum.observe(tickets, rewards)
+    np.testing.assert_equal(curriculum.state_dict(), before)
+    delattr(method, hook)
+    assert curriculum.observe(tickets, rewards).admitted.tolist() == [True, False, True]
+    assert curriculum.table["visits"].sum() == curriculum.metrics()["observed"] == 2
+
+
 @pytest.mark.parametrize("method", ["observe", "without_update", "release"])
 def test_an_error_in_a_method_of_the_users_leaves_the_tickets_open(method):
     class Fails(Selection):

@@ -312,6 +312,19 @@ def test_ids_and_logprobs_that_make_no_sense_are_left_out():
     assert (rollout.text, rollout.token_ids, rollout.logprobs) == ("\U0001f600\ufffd", (1, 2), None)
 
 
+@pytest.mark.parametrize("number", [10**400, -(10**400), -1e308, 0.5, True, float("nan")])
+def test_a_number_that_is_no_log_probability_is_left_out(number):
+    answer = Answer()
+    answer.add({"choices": [{"text": "a", "token_ids": [1], "logprobs": {"token_logprobs": [number]}}]})
+    assert answer.rollout(with_logprobs=True).logprobs is None
+
+
+def test_an_id_that_no_token_has_is_left_out():
+    answer = Answer()
+    answer.add({"choices": [{"text": "a", "token_ids": [2**64], "logprobs": {"token_logprobs": [-1]}}]})
+    assert answer.rollout(with_logprobs=True).token_ids is None
+
+
 def test_a_completion_that_the_server_withholds_is_a_failed_rollout():
     answer = Answer(pieces=["half"], finish="abort")
     assert "'abort'" in answer.rollout(with_logprobs=True).error

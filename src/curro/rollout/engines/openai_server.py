@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import math
 import random
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -106,7 +105,7 @@ class Answer:
     @property
     def token_ids(self) -> tuple[int, ...] | None:
         """The tokens, where the server tells them."""
-        if self.ids is None or not all(type(i) is int and i >= 0 for i in self.ids):
+        if self.ids is None or not all(type(i) is int and 0 <= i < 1 << 31 for i in self.ids):
             return None
         return tuple(self.ids)
 
@@ -133,7 +132,8 @@ def _numbers(values: Any) -> list[float]:
     """The log-probabilities in a list of them or of tokens, or in an object with those of texts."""
     values = values.values() if isinstance(values, Mapping) else values if isinstance(values, list) else ()
     numbers: list[Any] = [value.get("logprob") if isinstance(value, Mapping) else value for value in values]
-    return [float(p) for p in numbers if type(p) in (int, float) and math.isfinite(p)]
+    # servers write -9999 for a token that cannot come; rounding makes the logarithm of 1 a little more than 0
+    return [float(p) for p in numbers if type(p) in (int, float) and -1e4 <= p <= 1e-3]
 
 
 # httpx of openai 2, httpx2 of openai 3
