@@ -498,6 +498,12 @@ RIGHT["logarithms, unions, units in braces and odd commands"] = [
     (r"\boxed{_5P_{2}}", "20"), (r"\boxed{\sqrt[3]2}", "2^{1/3}"), (r"\boxed{cbrt(2)}", r"\sqrt[3]{2}"),
     (r"\boxed{\nicefrac{5}{6}}", "5/6"), (r"\boxed{{5\over6}}", "5/6"), (r"\boxed{pi/2}", r"90^\circ"),
     (r"\boxed{12\hspace{0.1cm}\text{m}^2}", "12"), (r"\boxed{9.8 \frac{\text{m}}{\text{s}^2}}", "9.8 m/s^2"),
+    (r"\boxed{f(x)=2x+1}", "y = 2x + 1"), (r"\boxed{y' = 2x}", r"\frac{dy}{dx} = 2x"),
+    (r"\boxed{f'(x)=2x}", "y' = 2x"), (r"\boxed{S=\{1,2\}}", r"x\in\{1,2\}"),
+    (r"\boxed{\vec{v}=(1,2)}", "(1,2)"), (r"\boxed{v_0 t + \frac12 a t^2}", r"v_0t + \frac12at^2"),
+    (r"\boxed{\angle CBA}", r"\angle ABC"), (r"\boxed{\triangle BCA}", r"\triangle ABC"),
+    (r"\boxed{\overrightarrow{AB}}", r"\overrightarrow{AB}"),
+    (r"\boxed{\vec{v}=(1,2)}", r"\begin{pmatrix}1\\2\end{pmatrix}"), (r"\boxed{\frac{\pi}{6}}", "30 degrees"),
     (r"\boxed{9.8\,\mathrm{m\,s^{-2}}}", "9.8 m/s^2"), ("9.8 meters per second squared", "9.8 m/s^2"),
 ]  # fmt: skip
 WRONG["logarithms, unions, units in braces and odd commands"] = [
@@ -510,6 +516,11 @@ WRONG["logarithms, unions, units in braces and odd commands"] = [
     (r"\boxed{(3,2,-1)}", r"x = 3,\ y = -1,\ z = 2"), (r"\boxed{(4,3)}", r"x=3\ \text{and}\ y=4"),
     (r"\boxed{2.718281828...}", r"2.7\overline{1828}"), (r"\boxed{5P3}", "20"), (r"\boxed{1 000,5}", "10005"),
     (r"\boxed{3\ \mathrm{cm^{-1}}}", "3 cm"), (r"\boxed{9.8\,\mathrm{m\,s^{-2}}}", "9.8 m/s"),
+    (r"\boxed{f(x)=2x}", "y = 2x + 1"), (r"\boxed{y = 2x}", "y' = 3x"),
+    (r"\boxed{S=\{1,3\}}", r"x\in\{1,2\}"), (r"\boxed{v_0t}", r"v_0t + \frac12at^2"),
+    (r"\boxed{\overrightarrow{BA}}", r"\overrightarrow{AB}"), (r"\boxed{v_0t + \frac12at^2}", "v_0t"),
+    (r"\boxed{\angle ACB}", r"\angle ABC"),
+    (r"\boxed{\vec{v}=(2,1)}", r"\begin{pmatrix}1\\2\end{pmatrix}"), (r"\boxed{\frac{\pi}{3}}", "30 degrees"),
     (r"\boxed{9.8 \text{ m} \cdot \text{s}^{-2}}", "9.8 m/s"), ("9.8 meters per second squared", "9.8 m/s"),
 ]  # fmt: skip
 RIGHT["the row's answer as a solution"] = [

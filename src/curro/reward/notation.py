@@ -125,7 +125,7 @@ _NO_PRODUCTS = (
 """Words and units of two or three letters."""
 _PRODUCT = re.compile(
     r"""(?:(?P<command>\\(?!q?quad\b|text)[A-Za-z]+[ ])|(?<![A-Za-z\\]))
-    (?!(?!(?<=\\pi[ ])hr)(?i:NO_PRODUCTS)(?![A-Za-z])) (?![A-Za-z]{0,2}[A-Z][a-z]) (?:
+    (?!(?!(?<=\\pi[ ])hr|(?:an|as|at|by|my)\^)(?i:NO_PRODUCTS)(?![A-Za-z])) (?![A-Za-z]{0,2}[A-Z][a-z]) (?:
       (?:(?<=\d)(?<!\b0)|(?<=[+=])|(?<=[+=][ ])|(?<=[ ]-[ ])|(?<=\d\*)|(?<=[α-ω])) [A-Za-z]{2,3}
         (?![A-Za-z(]|\s*(?:_|\(?(?:in[ ])?base))
     | (?:(?<=[\d)}]-)|(?<=[\d}])|(?<=\}[ ])) [A-Za-z]{2} (?![A-Za-z_]|\s*\(?(?:in[ ])?base)
@@ -360,6 +360,7 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\A[a-z]?\s*\\in\s*(?=[(\[]|\\(?:emptyset|varnothing))"), ""),
     (re.compile(r"\\lg(?![a-z])"), r"\\log_{10} "),
     (re.compile(r"\\log_\s*\{?e\}?(?![a-z])"), r"\\ln "),
+    (re.compile(r"\A(?:[A-Z]|\\(?:vec|mathbf|overrightarrow)\s*\{\s*\w\s*\})\s*=\s*(?=\\?\{|\()"), ""),
     (re.compile(r"\\langle"), "("),
     (re.compile(r"\\rangle"), ")"),
     (re.compile(r"\\(?:vec|hat|mathbf|mathcal|overrightarrow)\s*\{\s*(\w)\s*\}"), r"\1"),
