@@ -502,7 +502,9 @@ RIGHT["logarithms, unions, units in braces and odd commands"] = [
     (r"\boxed{f'(x)=2x}", "y' = 2x"), (r"\boxed{S=\{1,2\}}", r"x\in\{1,2\}"),
     (r"\boxed{\vec{v}=(1,2)}", "(1,2)"), (r"\boxed{v_0 t + \frac12 a t^2}", r"v_0t + \frac12at^2"),
     (r"\boxed{\angle CBA}", r"\angle ABC"), (r"\boxed{\triangle BCA}", r"\triangle ABC"),
-    (r"\boxed{\overrightarrow{AB}}", r"\overrightarrow{AB}"),
+    (r"\boxed{\overrightarrow{AB}}", r"\overrightarrow{AB}"), ("\\boxed{4/3 π r^3}", r"\frac43\pi r^3"),
+    ("\\boxed{√(2+√3)}", r"\sqrt{2+\sqrt{3}}"), ("\\boxed{Θ(n^2)}", r"\Theta(n^2)"),
+    (r"\boxed{1/2 x}", r"\frac{x}{2}"),
     (r"\boxed{\vec{v}=(1,2)}", r"\begin{pmatrix}1\\2\end{pmatrix}"), (r"\boxed{\frac{\pi}{6}}", "30 degrees"),
     (r"\boxed{9.8\,\mathrm{m\,s^{-2}}}", "9.8 m/s^2"), ("9.8 meters per second squared", "9.8 m/s^2"),
 ]  # fmt: skip
@@ -518,6 +520,7 @@ WRONG["logarithms, unions, units in braces and odd commands"] = [
     (r"\boxed{3\ \mathrm{cm^{-1}}}", "3 cm"), (r"\boxed{9.8\,\mathrm{m\,s^{-2}}}", "9.8 m/s"),
     (r"\boxed{f(x)=2x}", "y = 2x + 1"), (r"\boxed{y = 2x}", "y' = 3x"),
     (r"\boxed{S=\{1,3\}}", r"x\in\{1,2\}"), (r"\boxed{v_0t}", r"v_0t + \frac12at^2"),
+    ("\\boxed{√(2+√3)}", r"\sqrt{2}+\sqrt{3}"), (r"\boxed{1/2 x}", r"\frac{1}{2x}"),
     (r"\boxed{\overrightarrow{BA}}", r"\overrightarrow{AB}"), (r"\boxed{v_0t + \frac12at^2}", "v_0t"),
     (r"\boxed{\angle ACB}", r"\angle ABC"),
     (r"\boxed{\vec{v}=(2,1)}", r"\begin{pmatrix}1\\2\end{pmatrix}"), (r"\boxed{\frac{\pi}{3}}", "30 degrees"),

@@ -50,7 +50,9 @@ def as_latex(text: str) -> str:
     text = _LOWERED.sub(lambda m: "_{" + unicodedata.normalize("NFKC", m[0]).replace("−", "-") + "}", text)
     text = _VULGAR.sub(_fraction, text)
     text = "".join(map(_character, text))
-    return _ROOT.sub(lambda m: rf"\sqrt{_INDEX[m[1]]}{{{_inside(m[2])}}}", text)
+    for _ in range(_DEEPEST):
+        text = _ROOT.sub(lambda m: rf"\sqrt{_INDEX[m[1]]}{{{_inside(m[2])}}}", text)
+    return text
 
 
 _CHINESE = re.compile(
@@ -387,6 +389,8 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(?<=\d)(?:\{,\}|\\[,!])(?=\d{3}(?!\d))"), ""),
     (re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?|\.\d+)[eE]([+-]?\d{1,4})(?![\w.])"), r"\1 \\cdot 10^{\2}"),
     (re.compile(r"(?<![\d.}])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d.])"), r"\1\\frac{\2}{\3}"),
+    (re.compile(r"(?<![\w.^/}])(\d+)\s*/\s*(\d+)\s+(?=\\?[a-z(])"), r"\\frac{\1}{\2} "),
+    (re.compile(r"(?<=\\Theta|\\Omega)\s+(?=\()"), ""),
     (re.compile(r"\*\*"), "^"),
     (re.compile(r"=<"), r"\\le "),
     (re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])"), r"\\pi "),
