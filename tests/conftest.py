@@ -140,6 +140,17 @@ def hangs_end_by_themselves(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def no_pictures(monkeypatch):
+    """Runs without pictures: drawing the report takes longer than training a few steps."""
+    from curro.runs import report
+
+    def write(folder, out=None):
+        (folder.path / "report.html").write_text("")
+
+    monkeypatch.setattr(report, "write_report", write, raising=False)
+
+
+@pytest.fixture
 def user_module(tmp_path, monkeypatch):
     """Writes a module with a name of its own into a working directory of its own; returns the name."""
     monkeypatch.chdir(tmp_path)

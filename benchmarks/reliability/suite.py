@@ -55,7 +55,7 @@ TARGETS = {
         ".venv",
         [
             f"tests/contrib/{name}"
-            for name in ("doctor", "function_calls", "prime_rl", "serve", "slime", "watch")
+            for name in ("doctor", "function_calls", "prime_rl", "serve", "server_policy", "slime", "watch")
         ],
     ),
     "docs-blocks": (".venv", ["README.md", "CONTRIBUTING.md", "docs", "tests/docs"]),

@@ -13,16 +13,16 @@ from tests.in_process import forked_runs
 
 
 def run(folder):
-    """Run the smoke benchmark with few rollouts; returns what it printed."""
+    """Run the smoke benchmark on short answers with few rollouts; returns what it printed."""
     out = StringIO()
     with (
         chdir(folder),
         redirect_stdout(out),
         mock.patch.dict(os.environ, COLUMNS="200"),
-        mock.patch.object(command, "EVALUATIONS", 1),
+        mock.patch.multiple(command, EVALUATIONS=1, SMOKE_PROMPTS=250),
         forked_runs(),
     ):
-        command.bench(smoke=True, seeds=1, rollouts=320, eval_prompts=8, out=folder)
+        command.bench(smoke=True, task=["chains/hard"], seeds=1, rollouts=640, eval_prompts=8, out=folder)
     return out.getvalue()
 
 

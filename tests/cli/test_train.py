@@ -68,6 +68,7 @@ def test_a_run_that_was_interrupted_goes_on_to_its_end(interrupted, monkeypatch)
     assert "40 prompts" in shown.output
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path):
     flags = ["--curriculum", "pspo advantage=smoothed", "--admission", "signal", "--rollouts", "320"]
     run = tmp_path / "run"
@@ -85,6 +86,7 @@ def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path)
     assert config["advantage"] == {"name": "smoothed"}
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_finished_run_is_extended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = ["train", *SMALL, "--rollouts", "32", "--eval-every", "0", "--out", "run"]
@@ -108,6 +110,7 @@ def test_a_finished_run_is_extended(tmp_path, monkeypatch):
     assert not compared.complete  # the model is that of the first end
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_settings_of_a_file_and_of_a_run(tmp_path, monkeypatch):
     """The command line wins over the file, and a run's folder is such a file."""
     monkeypatch.chdir(tmp_path)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from curro import (
+    Advantage,
     Allocation,
     CheckpointError,
     Choice,
     ConfigError,
     Curriculum,
     ExhaustedError,
+    Gate,
     Reason,
     RewardError,
     Selection,
@@ -253,6 +255,137 @@ def test_a_method_that_chooses_no_prompts_is_refused_and_nothing_is_selected(cho
         curriculum.select(4, step=0)
     assert curriculum.table["in_flight"].tolist() == [False] * 4 + [True]
     assert curriculum.metrics()["selected"] == 1
+
+
+class Answers:
+    """A gate, an advantage or a predictor that gives one answer to everything."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __call__(self, groups):
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("part", "base", "answer", "words"),
+    [
+        ("admission", Gate, np.array([1, 0]), r"int64 of shape \(2,\), \[1 0\]: return bool of shape \(2,\)"),
+        ("admission", Gate, np.array([True]), r"bool of shape \(1,\)"),
+        ("advantage", Advantage, np.ones(2), r"return finite numbers of shape \(2, 3\)"),
+        ("advantage", Advantage, np.full((2, 3), np.nan), r"\[\[nan nan nan\] \[nan nan nan\]\]"),
+    ],
+)
+def test_an_answer_of_another_form_is_refused_and_nothing_is_settled(part, base, answer, words):
+    own = type("Own", (Answers, base), {})(answer)
+    curriculum = Curriculum("uniform", 5, **{part: own})
+    draw = curriculum.select(2, step=0)
+    with pytest.raises(ConfigError, match=f"^Own returned .*{words}"):
+        curriculum.observe(draw.tickets, [[1, 0, 0], [1, 1, 0]])
+    assert curriculum.ledger.tickets.tolist() == draw.tickets.tolist()
+
+
+@pytest.mark.parametrize("answer", [[0.2], [float("nan")] * 40, 0.2, ["a"] * 40])
+def test_predictions_of_another_form_are_refused(answer):
+    curriculum = Curriculum("posterior:target=none", 40)
+    curriculum.selection.predictor.informativeness = lambda prompts, step: answer
+    with pytest.raises(ConfigError, match=r"return finite numbers of shape \(40,\)"):
+        curriculum.select(5, step=0)
+
+
+@pytest.mark.parametrize(
+    ("part", "hook", "answer"),
+    [
+        ("selection", "uniform_weights", [1.0]),
+        ("selection", "uniform_weights", np.full(3, np.inf)),
+        ("selection", "prediction_offsets", None),
+        ("selection", "prediction_offsets", np.full(3, np.nan)),
+        ("allocation", "initial", np.ones(2, np.int64)),
+        ("allocation", "initial", np.full(3, -1)),
+        ("allocation", "initial", np.full(3, 2**63, np.uint64)),
+        ("allocation", "initial", [[1], [1, 2], [3]]),
+    ],
+)
+def test_a_draw_that_a_method_breaks_leaves_no_prompt_in_flight(part, hook, answer):
+    curriculum = Curriculum("uniform", 5)
+    method = getattr(curriculum, part)
+    setattr(method, hook, lambda *_: answer)
+    before = curriculum.state_dict()["ledger"]
+    with pytest.raises(ConfigError, match=rf"^{type(method).__name__} (returned|allocated)"):
+        curriculum.select(3, step=0)
+    np.testing.assert_equal(curriculum.state_dict()["ledger"], before)
+    assert not curriculum.table["in_flight"].any()
+    delattr(method, hook)
+    curriculum.select(5, step=0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0, 1.0], "weights of type list"),
+        (np.array(["a", "b"]), "weights of type <U1"),
+        (np.array([1, np.nan]), "not finite, or below 0"),
+        (np.array([1, -1.0]), "not finite, or below 0"),
+    ],
+)
+def test_weights_that_no_checkpoint_could_hold_are_refused(weights, words):
+    choice = Choice.of([0, 1], Reason.UNIFORM)
+    selection = Chooses(Choice(choice.prompts, choice.reasons, choice.probabilities, weights))
+    selection.has_weights = True
+    with pytest.raises(ConfigError, match=words):
+        Curriculum(selection, 5).select(2, step=0)
+
+
+@pytest.mark.parametrize("answer", [np.ones(3, np.bool_), np.array([1, 0]), [[True], [True, False]]])
+def test_groups_without_an_update_are_named_by_a_bool_each(answer):
+    selection = Chooses(Choice.of([0, 1], Reason.UNIFORM))
+    selection.leaves_out, selection.without_update = "credit", lambda groups: answer
+    curriculum = Curriculum(selection, 2)
+    tickets = curriculum.select(2, step=0).tickets
+    with pytest.raises(ConfigError, match=r"^Chooses returned .*return bool of shape \(2,\)"):
+        curriculum.observe(tickets, [[1, 0], [1, 0]])
+    assert len(curriculum.ledger) == 2
+
+
+def test_weights_of_a_batch_are_a_number_a_group():
+    curriculum = Curriculum("uniform", 2)
+    verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[1, 0], [1, 0]])
+    curriculum.selection.batch_weights = lambda weights: weights[:1]
+    with pytest.raises(ConfigError, match=r"return finite numbers of shape \(2,\)"):
+        curriculum.credit(verdict)
+
+
+def test_an_estimator_that_writes_to_its_array_again_changes_no_verdict():
+    class Reuses(Advantage):
+        kept = np.zeros((2, 2))
+
+        def __call__(self, groups):
+            self.kept[:] = groups.centred()
+            return self.kept
+
+    curriculum = Curriculum("uniform", 4, advantage=Reuses())
+    draw = curriculum.select(4, step=0)
+    verdict = curriculum.observe(draw.tickets[:2], [[1, 0], [1, 0]])
+    curriculum.observe(draw.tickets[2:], [[1, 1], [0, 1]])
+    assert verdict.advantages.tolist() == [[0.5, -0.5], [0.5, -0.5]]
+
+
+@pytest.mark.parametrize(("part", "hook"), [("allocation", "observe"), ("selection", "release")])
+def test_an_error_after_the_selection_has_learnt_leaves_all_tickets_open(part, hook):
+    def fail(*_):
+        raise ZeroDivisionError("of the user's")
+
+    curriculum = Curriculum("uniform", 5)
+    tickets, rewards = curriculum.select(3, step=0).tickets, [[1, 0], [np.nan, np.nan], [1, 1]]
+    before = curriculum.state_dict()
+    method = getattr(curriculum, part)
+    setattr(method, hook, fail)
+    with pytest.raises(ZeroDivisionError):
+        curriculum.observe(tickets, rewards)
+    np.testing.assert_equal(curriculum.state_dict(), before)
+    delattr(method, hook)
+    assert curriculum.observe(tickets, rewards).admitted.tolist() == [True, False, True]
+    assert curriculum.table["visits"].sum() == curriculum.metrics()["observed"] == 2
 
 
 @pytest.mark.parametrize("method", ["observe", "without_update", "release"])

@@ -46,3 +46,13 @@ def test_it_is_the_least_entropy_and_lacks_no_more_than_it_says(k, logits):
 @pytest.mark.parametrize("hostile", [[-1e300], [0.0, 0.0, 5.0], [-700.0, -1e-12]])
 def test_what_is_no_distribution_gives_a_number(hostile):
     assert np.isfinite(entropy_of_likeliest(hostile))
+
+
+@pytest.mark.parametrize(
+    "likeliest", [[-9999.0] * 20, [-0.5, -9999.0], [np.log(0.7), np.log(0.2999), -9999.0]]
+)
+def test_a_rest_counts_as_no_more_tokens_than_a_vocabulary_has(likeliest):
+    p = np.exp(likeliest)
+    rest = 1 - p.sum()
+    known = -(p * np.maximum(likeliest, -600)).sum()
+    assert entropy_of_likeliest(likeliest) == pytest.approx(known - rest * log(rest / 2**20))

@@ -77,3 +77,20 @@ def test_what_was_never_rolled_out_does_not_count():
     curriculum.observe(first.tickets, [[1, 0]] * 4)
     curriculum.drop(curriculum.select(4, step=1).tickets, "")
     assert "drawn/success_rate" not in curriculum.metrics()
+
+
+def test_a_warning_that_a_user_made_an_error_settles_nothing():
+    curriculum = Curriculum("least-visited", 100, admission="signal")
+    first = curriculum.select(100, step=0)
+    is_hard = first.prompts % 2 == 1
+    curriculum.observe(first.tickets, np.arange(8) < np.where(is_hard, 1, 4)[:, None])
+    second = curriculum.select(100, step=1)
+    rewards = np.arange(8) < np.where(second.prompts % 2 == 1, 0, 4)[:, None]
+    before = curriculum.state_dict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="easier than those that are drawn"):
+            curriculum.observe(second.tickets, rewards)
+        np.testing.assert_equal(curriculum.state_dict(), before)
+        curriculum.observe(second.tickets, rewards)
+    assert curriculum.table["visits"].tolist() == [2] * 100

@@ -61,6 +61,7 @@ def test_the_warm_model_is_that_of_chains() -> None:
     assert all(bool((ours[name] == theirs[name]).all()) for name in theirs)
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     ("curriculum", "admission"),
     [("metis:template=lab,max_tokens=4,candidates=2", None), ("uniform", "variance:0.01")],

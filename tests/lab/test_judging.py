@@ -60,6 +60,7 @@ def test_the_warm_model_seldom_fails_and_knows_what_is_uncertain(judge, shown) -
     assert rank_correlation(np.nan_to_num(predicted), expected) > 0.4
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_metis_trains_on_its_judgments(tmp_path) -> None:
     arguments = ["train", "--data", "lab:chains_judge", "--curriculum", "metis:template=lab,max_tokens=12"]
     arguments += ["--limit", "200", "--prompts-per-step", "4", "--rollouts", "64", "--eval-prompts", "2"]

@@ -6,6 +6,8 @@ import sqlite3
 import subprocess
 import sys
 
+from tests.forks import python
+
 NAMES = ("curriculum/table/learnable", "curriculum/easy/pass_rate", "curriculum/a-b/share")
 
 
@@ -16,8 +18,10 @@ def trained(folder, log):
         for i in range(8)
     ]
     (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    # trackio reads its folder when it is imported, which forks have done
+    program = sys.executable if log == "trackio" else python()
     command = [
-        *(sys.executable, "-m", "curro", "train", "--data", "data.jsonl", "--model", "lab:chains"),
+        *(program, "-m", "curro", "train", "--data", "data.jsonl", "--model", "lab:chains"),
         *("--reward", "exact", "--curriculum", "uniform", "--rollouts", "24", "--prompts-per-step", "4"),
         *("--rollouts-per-prompt", "2", "--max-completion-length", "4", "--log", log, "--out", "tries/first"),
     ]

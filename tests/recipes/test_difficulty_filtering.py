@@ -21,6 +21,7 @@ from curro.runs.folder import RunFolder
 RECIPE = Path(__file__).parents[2] / "recipes" / "small" / "difficulty_filtering.sh"
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_whole_pipeline(tmp_path, monkeypatch, capsys):
     """The script says its commands with `echo` in place of curro; they run in this process, in that order."""
     sizes = {"PROMPTS": "40", "ROLLOUTS": "128", "PROBLEMS": "4"}

@@ -33,10 +33,10 @@ STEP = 4 * 8
 
 
 def settings(**options):
-    """A run of 6 steps of 4 prompts."""
+    """A run of 4 steps of 4 prompts."""
     small = {
         "prompts_per_step": 4,
-        "rollouts": 6 * STEP,
+        "rollouts": 4 * STEP,
         "eval_prompts": 4,
         "eval_samples": 2,
         "eval_every": 0,
@@ -228,7 +228,7 @@ def test_a_run_killed_before_its_model_was_saved_gains_no_step(run, admission):
     asked = settings(curriculum="uniform", admission=admission)
     folder, complete, _ = run(asked)
     assert complete is True
-    assert admission is None or steps(folder)[-1] < 6
+    assert admission is None or steps(folder)[-1] < 4
     trained, lines, table = model(folder), folder.metrics(), folder.table()
     for path in (*folder.model.iterdir(), folder.path / "report.html", folder.path / "table.parquet"):
         path.unlink()
@@ -270,8 +270,8 @@ def test_an_error_saves_the_last_finished_step(run, failing, tmp_path):
     (tmp_path / "mended").touch()
     folder, complete, _ = run(failing, resume=True)
     assert complete is True
-    assert steps(folder) == list(range(7))
-    assert folder.metrics()[-1]["rollouts"] == 6 * STEP == 8 * folder.metrics()[-1]["observed"]
+    assert steps(folder) == list(range(5))
+    assert folder.metrics()[-1]["rollouts"] == 4 * STEP == 8 * folder.metrics()[-1]["observed"]
 
 
 def test_a_run_says_which_held_out_problems_it_trains_on(run, tmp_path):
@@ -302,7 +302,7 @@ def test_an_error_in_an_update_goes_back_to_the_last_checkpoint(run, monkeypatch
     assert sum(folder.table()["visits"].to_pylist()) == 4 * 4
     folder, complete, _ = run(settings(save_every=2), resume=True)
     assert complete is True
-    assert steps(folder) == list(range(7))
+    assert steps(folder) == list(range(5))
 
 
 def test_what_ends_the_process_is_an_error(run, monkeypatch):
@@ -349,7 +349,7 @@ def test_a_checkpoint_that_was_cut_off_is_passed_over(run, monkeypatch):
     assert complete is True
     assert said == f"{folder.checkpoints / 'checkpoint-4'} was cut off while it was saved, and is removed"
     assert begun[0]["step"] == 3
-    assert steps(folder) == list(range(7))
+    assert steps(folder) == list(range(5))
 
 
 def test_a_run_with_no_checkpoint_starts_again(run, monkeypatch):
@@ -358,7 +358,7 @@ def test_a_run_with_no_checkpoint_starts_again(run, monkeypatch):
         run(settings())
     folder, complete, _ = run(settings(), resume=True)
     assert complete is True
-    assert steps(folder) == list(range(7))
+    assert steps(folder) == list(range(5))
 
 
 def test_an_interrupt_finishes_the_step_and_saves(run):
@@ -373,7 +373,7 @@ def test_an_interrupt_finishes_the_step_and_saves(run):
     assert not folder.model.exists()
     folder, complete, _ = run(settings(), resume=True)
     assert complete is True
-    assert steps(folder) == list(range(7))
+    assert steps(folder) == list(range(5))
 
 
 def test_a_second_interrupt_stops_at_once(run):
@@ -430,7 +430,7 @@ def test_an_allocation_divides_the_rollouts_of_each_step(run):
         sizes.setdefault(row["step"], []).append(row["rollouts"])
     assert all(sum(of_step) == STEP and min(of_step) >= 3 for of_step in sizes.values())
     assert len({size for of_step in sizes.values() for size in of_step}) > 1
-    assert folder.latest()["rollouts"] == 6 * STEP
+    assert folder.latest()["rollouts"] == 4 * STEP
 
 
 def test_several_processes_are_refused(monkeypatch):
@@ -479,13 +479,13 @@ def test_cispo_weighs_tokens_by_their_ratio(run, monkeypatch):
 
 
 def test_a_finished_run_that_is_extended_trains_as_one_with_the_larger_budget(run, tmp_path):
-    folder, complete, _ = run(settings(rollouts=3 * STEP))
+    folder, complete, _ = run(settings(rollouts=2 * STEP))
     assert complete is True
-    assert steps(folder)[-1] == 3
-    extended = settings(rollouts=3 * STEP).extended(6 * STEP, "run")
+    assert steps(folder)[-1] == 2
+    extended = settings(rollouts=2 * STEP).extended(4 * STEP, "run")
     folder, complete, _ = run(extended, resume=True)
     assert complete is True
-    assert steps(folder) == list(range(7))
+    assert steps(folder) == list(range(5))
     whole = RunFolder.create(tmp_path / "whole", {})
     assert train(plan(extended), whole)
     assert [line["prompt"] for line in folder.groups()] == [line["prompt"] for line in whole.groups()]

@@ -24,7 +24,7 @@ def curate(
     ] = "neither",
     order: Annotated[
         str,
-        typer.Option(help="The order of the prompts: data (as in the data set), easy-first or hard-first."),
+        typer.Option(help="The order of the prompts: data (as in the data set) or easy-first."),
     ] = "data",
 ) -> None:
     """Write a data file of the prompts whose pass rate lies in a band.

@@ -259,17 +259,54 @@ def checked_choice(choice: Any, n: int, selection: Selection) -> Choice:
         raise ConfigError(
             f"{problem} {type(choice).__qualname__}: return a curro.Choice, as `Choice.of` makes"
         )
-    for name, array_P in vars(choice).items():
-        if array_P.shape != (n,):
-            raise ConfigError(f"{problem} {name} of shape {array_P.shape}, not ({n},)")
+    for name, answer in vars(choice).items():
+        if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "fiu":
+            kind = getattr(answer, "dtype", type(answer).__qualname__)
+            raise ConfigError(f"{problem} {name} of type {kind}, not an array of numbers")
+        if answer.shape != (n,):
+            raise ConfigError(f"{problem} {name} of shape {answer.shape}, not ({n},)")
     if choice.prompts.dtype != np.int64:
         raise ConfigError(f"{problem} prompts of type {choice.prompts.dtype}, not int64")
+    if not ((choice.weights >= 0) & np.isfinite(choice.weights)).all():
+        raise ConfigError(f"{problem} weights that are not finite, or below 0")
     if not selection.has_weights and (choice.weights != 1).any():
         raise ConfigError(
             f"{problem} weights other than 1, but its has_weights is False: set it to True, by which hosts "
             "know that they have to apply them"
         )
     return choice
+
+
+def _read_array(answer: Any) -> np.ndarray:
+    """A copy of what a user's method returned, which may write to its own; an object where it is no array."""
+    try:
+        return np.array(answer)
+    except Exception:  # rows of several lengths, a tensor that NumPy cannot read
+        array = np.empty((), object)
+        array[()] = answer
+        return array
+
+
+def checked_answer(
+    answer: Any, shape: tuple[int, ...], kinds: str, part: object, *, or_nan: bool = False
+) -> np.ndarray:
+    """Check that a user's method answered with an array of this shape, and return a copy of it.
+
+    Args:
+        kinds: NumPy's letters of the types that it may have; floats have to be finite.
+        or_nan: whether they may be NaN.
+    """
+    array = _read_array(answer)
+    is_right = array.shape == shape and array.dtype.kind in kinds
+    if is_right and array.dtype.kind == "f":
+        is_right = bool((np.isfinite(array) | (np.isnan(array) if or_nan else False)).all())
+    if not is_right:
+        wanted = "bool" if kinds == "b" else "finite numbers or NaN" if or_nan else "finite numbers"
+        raise ConfigError(
+            f"{type(part).__qualname__} returned {array.dtype} of shape {array.shape}, "
+            f"{' '.join(str(array).split()):.60}: return {wanted} of shape {shape}"
+        )
+    return array
 
 
 def checked_samples(
@@ -321,9 +358,13 @@ class Gate(Part):
     def __call__(self, groups: Groups) -> np.ndarray:
         """Which groups are trained on, bool (P,), by the signal's rewards.
 
-        The port rejects groups without a scored rollout.
+        Groups without a scored rollout come too, with mean 0; the port rejects them, whatever is answered.
         """
         raise NotImplementedError
+
+    def why_empty(self, group: int) -> str:
+        """Say that no group of 0/1 rewards of this size passes; "" where some does, or it is not known."""
+        return ""
 
 
 class Everything(Gate):
@@ -418,11 +459,11 @@ def checked_division(
     rollouts: Any, prompts: int, budget: int, rule: Allocation, *, spends_all: bool = True
 ) -> np.ndarray:
     """Check that a rule divided the budget, all of it or at most that, and return int64 (P,)."""
-    numbers_P = np.asarray(rollouts)
+    numbers_P = _read_array(rollouts)
     is_division = (
         numbers_P.shape == (prompts,) and numbers_P.dtype.kind in "iu" and numbers_P.min(initial=0) >= 0
     )
-    total = int(numbers_P.sum()) if is_division else -1
+    total = sum(numbers_P.tolist()) if is_division else -1
     if not (total == budget or (not spends_all and 0 <= total < budget)):
         raise ConfigError(
             f"{type(rule).__qualname__} allocated {numbers_P!r:.80}: {prompts} whole numbers from 0 that sum "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -21,6 +21,7 @@ from curro.core.bases import (
     Gate,
     Outcome,
     Selection,
+    checked_answer,
     checked_choice,
     checked_division,
     checked_samples,
@@ -41,7 +42,7 @@ from curro.core.meters import GroupMeter, RangeMeter, ShapingMeter, SurvivalMete
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
 from curro.core.sources import SourceMixture, read_weights
-from curro.core.text import abbreviated
+from curro.core.text import abbreviated, did_you_mean
 from curro.core.tickets import TicketLedger
 from curro.core.verdicts import Credited, Draw, Verdict, multiply_credit
 
@@ -217,6 +218,31 @@ class Curriculum:
     def signal_parts(self) -> tuple[str, ...]:
         return self.table.signal_parts
 
+    def check_reward(self, names: Collection[str], group: int, *, setting: str = "signal") -> str:
+        """Refuse a signal that the reward lacks, and a gate that no group of 0/1 rewards can pass.
+
+        Args:
+            names: of the reward's parts.
+            group: rollouts of each prompt.
+            setting: what the user calls the signal.
+
+        Returns:
+            A warning of such a gate if the rewards may be graded; else an empty text.
+
+        Raises:
+            ConfigError: such a signal, or such a gate if all parts are 0 or 1.
+        """
+        for name in self.signal_parts:
+            if name not in names:
+                raise ConfigError(
+                    f"{setting} {name}: the reward has no such part{did_you_mean(name, names)}; "
+                    f"it has: {', '.join(names)}"
+                )
+        sentence = "" if self.has_allocation else self.admission.why_empty(group)
+        if sentence and all(name in registry.VERIFIERS for name in self.signal_parts or names):
+            raise ConfigError(sentence)
+        return sentence
+
     def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
         """The groups with the rewards that are trained on, and with the signal's."""
         return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
@@ -290,8 +316,12 @@ class Curriculum:
         choice = self._choose(n, step)
         # uniform sampling has other shares of sources
         is_mixed = self.mixture is not None
-        uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
-        offsets_P = self.selection.prediction_offsets(choice)
+        uniform_P = np.full(n, np.nan)
+        if not is_mixed:
+            uniform = self.selection.uniform_weights(choice)
+            uniform_P = checked_answer(uniform, (n,), "fiu", self.selection, or_nan=True)
+        offsets = self.selection.prediction_offsets(choice)
+        offsets_P = checked_answer(offsets, (n,), "fiu", self.selection)
         choice, rollouts_P = self._divide(choice, step, rollouts)
         tickets = self.ledger.open(choice.prompts, step, choice.weights, rollouts_P)
         if self.mixture is not None:
@@ -312,7 +342,8 @@ class Curriculum:
         The selection hears of chosen prompts that get none: they are free again.
         """
         if budget is None:
-            return choice, self.allocation.initial(choice.reasons)
+            initial, n = self.allocation.initial(choice.reasons), len(choice.prompts)
+            return choice, checked_division(initial, n, 2**62, self.allocation, spends_all=False)
         division = self.allocation(choice.prompts, budget, step)
         rollouts_P = checked_division(division, len(choice.prompts), budget, self.allocation)
         if rollouts_P.all():
@@ -394,25 +425,34 @@ class Curriculum:
         seen, lost = np.flatnonzero(is_scored_P), feedback.tickets[~is_scored_P]
         with self._undone_on_error(prompts):
             outcome, credited_PG = self._judge(groups, signal_groups)
-            learnt = outcome.take(seen) if len(lost) else outcome
+            learnt, admitted_P = outcome.take(seen) if len(lost) else outcome, outcome.admitted
+            self._survival.settle(learnt.prompts, learnt.admitted)
+            self._shaping.observe(groups.variance[admitted_P], signal_groups.variance[admitted_P])
             self.ledger.settle(rows[seen], observed=True)
             auxiliary_samples = checked_samples(self.selection.observe(learnt), self.selection)
-        self.allocation.observe(learnt)
-        self._survival.settle(learnt.prompts, learnt.admitted)
+            self.allocation.observe(learnt)
+            if len(lost):
+                self._free(lost)
         self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
         self._groups.observe(
             feedback.tickets[seen], learnt.prompts, learnt.variance, learnt.mean, step=self.step
         )
         if len(lost):
-            self.drop(lost, "unscored")
-        admitted_P = outcome.admitted
-        self._shaping.observe(groups.variance[admitted_P], signal_groups.variance[admitted_P])
+            self._groups.drop(lost)
+            self._survival.settle(prompts[~is_scored_P], None, "unscored")
         self.admitted += int(np.count_nonzero(admitted_P))
         mean_P = np.where(is_scored_P, signal_groups.mean, np.nan)
         return Verdict(
             admitted_P, outcome.advantages, weights_P, signal_groups.variance, mean_P, credited_PG,
             auxiliary_samples,
         )  # fmt: skip
+
+    def _free(self, tickets: np.ndarray) -> None:
+        """Settle open tickets without an outcome, and tell the selection."""
+        rows = self.ledger.find(tickets)
+        prompts = self.ledger.prompts[rows]
+        self.ledger.settle(rows, observed=False)
+        self.selection.release(prompts)
 
     @contextmanager
     def _undone_on_error(self, prompts: np.ndarray) -> Iterator[None]:
@@ -438,10 +478,12 @@ class Curriculum:
         Advantages follow from the trained rewards of `groups`; by the signal's, in `signal_groups`, the gate
         and the selection decide.
         """
-        advantages_PG, credited_PG = self.advantage(groups), signal_groups.scored
-        admitted_P = (signal_groups.count > 0) & self.admission(signal_groups)
+        advantages_PG = checked_answer(self.advantage(groups), groups.rewards.shape, "fiu", self.advantage)
+        passes_P = checked_answer(self.admission(signal_groups), groups.mean.shape, "b", self.admission)
+        admitted_P, credited_PG = (signal_groups.count > 0) & passes_P, signal_groups.scored
         without_P = self.selection.without_update(signal_groups)
         if without_P is not None:
+            without_P = checked_answer(without_P, groups.mean.shape, "b", self.selection)
             credited_PG = credited_PG & ~without_P[:, None]
             advantages_PG = np.where(without_P[:, None], 0.0, advantages_PG)
             if self.selection.leaves_out == "groups":
@@ -493,7 +535,12 @@ class Curriculum:
             float64 (P, G), a row a group in the order given. G is the size of the largest group; the rows of
             smaller ones end in zeros.
         """
-        return multiply_credit(verdicts, self.selection.batch_weights)
+
+        def batch_weights(weights_P: np.ndarray) -> np.ndarray:
+            answer = self.selection.batch_weights(weights_P)
+            return checked_answer(answer, weights_P.shape, "fiu", self.selection)
+
+        return multiply_credit(verdicts, batch_weights)
 
     @locked
     def drop(self, tickets: ArrayLike, cause: str = "dropped") -> None:
@@ -509,8 +556,7 @@ class Curriculum:
         prompts = self.ledger.prompts[rows]
         dropped = self.ledger.tickets[rows]
         with self._undone_on_error(prompts):
-            self.ledger.settle(rows, observed=False)
-            self.selection.release(prompts)
+            self._free(dropped)
         self._groups.drop(dropped)
         self._survival.settle(prompts, None, cause)
 

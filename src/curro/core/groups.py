@@ -219,10 +219,9 @@ class Feedback:
 
     @property
     def variances(self) -> np.ndarray:
-        """float64 (P,), the variance of each group's scored rollouts; NaN if none was scored."""
+        """float64 (P,), the variance of each group's scored rollouts; 0 if none was scored."""
         scored_PG = ~np.isnan(self.rewards)
-        variances_P = moments(np.where(scored_PG, self.rewards, 0.0), scored_PG)[1]
-        return np.where(scored_PG.any(axis=1), variances_P, np.nan)
+        return moments(np.where(scored_PG, self.rewards, 0.0), scored_PG)[1]
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of `Curriculum.observe`."""

@@ -67,6 +67,10 @@ LIKELIEST = 20
 """Of how many tokens in a place a server is asked; vLLM gives no more by default."""
 
 
+_MOST_TOKENS = 1 << 20
+"""No vocabulary has more."""
+
+
 def entropy_of_likeliest(log_probs_K: Sequence[float], temperature: float = 1.0) -> float:
     """The least entropy in nats that a distribution with these K likeliest tokens has at temperature 1.
 
@@ -91,7 +95,8 @@ def entropy_of_likeliest(log_probs_K: Sequence[float], temperature: float = 1.0)
     """
     log_probs = np.clip(np.asarray(log_probs_K, np.float64), -600, 0)
     rest = max(1 - np.exp(log_probs).sum(), 1e-300)
-    each = min(log_probs.min(), np.log(rest))
+    # a server that masks tokens says -9999 of them, and rounding then leaves a rest for e^9999 tokens
+    each = min(max(log_probs.min(), np.log(rest / _MOST_TOKENS)), np.log(rest))
     tokens = np.append(np.ones(len(log_probs)), rest / np.exp(each))
     logits = np.append(log_probs, each) / max(temperature, 1e-5)
     weights = tokens * np.exp(logits - logits.max())

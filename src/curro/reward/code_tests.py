@@ -140,7 +140,7 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
             raise ValueError("they test nothing: every expected result is null")
         calls = tuple(_call(function, *pair) for pair in pairs)
         return Tests(asserts=calls, setup=_CALLS + setup, function=FUNCTION)
-    runs = tuple((_text(stdin), _text(expected)) for stdin, expected in pairs)
+    runs = tuple((_text(stdin).replace("\r\n", "\n"), _text(expected)) for stdin, expected in pairs)
     if runs and not any(expected.split() for _, expected in runs):
         raise ValueError("they test nothing: every expected output is empty")
     return Tests(runs=runs)

@@ -17,7 +17,8 @@ class FillSettings:
         limit: how many groups may end for one batch, in batches. When the limit is reached no more prompts
             are given out; groups that are still in flight may fill the batch.
         when_short: what happens when a batch stays short: "top-up" adds the rejected groups whose rewards
-            vary the most, "finish" returns the smaller batch, and "error" raises a `FillError`.
+            vary the most, "finish" returns the smaller batch, and "error" raises a `FillError`. "top-up"
+            raises one too if even these groups are too few.
 
     Raises:
         ConfigError: a limit below 1, or another word for `when_short`.

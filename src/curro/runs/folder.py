@@ -321,13 +321,3 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     if not runs:
         raise RunError("only files were named: name the folders of runs, or the folder that holds them")
     return list(dict.fromkeys(runs))
-
-
-def run_names(paths: Sequence[Path]) -> list[str]:
-    """Name each path by its last parts, as many as it takes to tell them apart."""
-    parts = [path.resolve().parts for path in paths]
-    for depth in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-depth:]) for part in parts]
-        if len(set(names)) == len(set(parts)):
-            return names
-    return [str(path) for path in paths]

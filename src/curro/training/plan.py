@@ -22,13 +22,12 @@ from curro.core import registry
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.loading import PROVIDERS
-from curro.core.registry import REWARDS, VERIFIERS
+from curro.core.registry import REWARDS
 from curro.core.text import did_you_mean
 from curro.data import load_prompts
 from curro.data.files import is_data_file, source_files
 from curro.data.media import first_media
 from curro.data.prompt_set import PromptSet
-from curro.methods.admission.band import DifficultyBand
 from curro.reward import Reward, resolve_reward
 from curro.reward.environments import Environment, resolve_environment
 from curro.reward.environments.environment import EPISODE_REWARD, episode_reward
@@ -141,18 +140,8 @@ def plan(settings: TrainSettings) -> Plan:
     if settings.known is not None:
         config, prompts = with_known(config, prompts, settings.known)
     curriculum = Curriculum.from_config(config, prompts)
-    for name in curriculum.signal_parts:
-        if name not in reward.weights:
-            raise ConfigError(
-                f"--signal {name}: the reward has no such part{did_you_mean(name, reward.weights)}; "
-                f"it has: {', '.join(reward.weights)}"
-            )
     curriculum.default_signal(list(reward.weights))
-    gate = curriculum.admission
-    if isinstance(gate, DifficultyBand) and not curriculum.has_allocation:
-        sentence = gate.why_empty(settings.rollouts_per_prompt or 1)
-        if sentence and all(name in VERIFIERS for name in curriculum.signal_parts or reward.weights):
-            raise ConfigError(sentence)
+    curriculum.check_reward(reward.weights, settings.rollouts_per_prompt or 1, setting="--signal")
     held_out = [_held_out(settings, source, reward, environment) for source in settings.eval_sources]
     fill = FillSettings(settings.fill_limit, settings.when_short)
     return Plan(settings, prompts, held_out, environment, reward, fill, curriculum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,15 +16,15 @@ from transformers import PrinterCallback, ProgressCallback
 from transformers.integrations import TensorBoardCallback
 from trl import GRPOConfig
 
-from curro.core.errors import CurroError
+from curro.core.configuration import describe_signal
+from curro.core.errors import ConfigError, CurroError
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.engines.models import compute_with
-from curro.rollout.engines.plain_generation import end_ids
+from curro.rollout.engines.models import compute_with, precision_warning
+from curro.rollout.engines.plain_generation import end_ids, prompt_ids
 from curro.rollout.sampling import evaluate
 from curro.runs.folder import RunFolder
-from curro.training.notes import notes, try_judge
 from curro.training.plan import HeldOut, Plan
 from curro.training.recorder import Recorder
 from curro.training.saved_model import keep_best, lora_config, write_model
@@ -187,7 +188,7 @@ def _train(
     say: Callable[[str], None],
 ) -> bool:
     settings = plan.settings
-    for sentence in notes(plan):
+    for sentence in _notes(plan):
         say(sentence)
     held_out = [part.for_model(plan.tokenizer) for part in plan.held_out]
     recorder = Recorder(
@@ -208,8 +209,6 @@ def _train(
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
     else:
-        if last is None:
-            try_judge(plan, say)
         os.environ.setdefault("WANDB_PROJECT", trainer.args.project)  # transformers names it in no other way
         with saving_on_error(trainer, recorder, say), stopping_cleanly(recorder, say):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
@@ -217,6 +216,49 @@ def _train(
     if recorder.spent:
         write_model(trainer, folder.model)
     return recorder.spent
+
+
+def _notes(plan: Plan) -> list[str]:
+    """What a person should know before the run starts, in sentences.
+
+    Raises:
+        ConfigError: every prompt is longer than the model's context.
+    """
+    settings, curriculum = plan.settings, plan.curriculum
+    sentences = [*plan.reward.notes, *plan.prompts.notes, precision_warning(settings.precision)]
+    sentences += plan.overlaps()
+    if curriculum.signal_parts and settings.signal is None:
+        sentences.append(describe_signal(curriculum.signal_parts))
+    sentences.append(_beyond_context(plan))
+    return [sentence for sentence in sentences if sentence is not None]
+
+
+TEMPLATE_TOKENS = 256
+"""Tokens that a chat template may add to a prompt."""
+
+
+def _beyond_context(plan: Plan) -> str | None:
+    """The sentence for a run some of whose prompts and completions do not fit into the model's context."""
+    positions = getattr(plan.model.config.get_text_config(), "max_position_embeddings", None)
+    if not positions:
+        return None
+    room = positions - (plan.settings.max_completion_length or 1)
+    lengths = {}
+    for number, row in enumerate(plan.prompts):
+        # no token is shorter than a byte, so that short texts need no tokens to be counted
+        if len(json.dumps(row["prompt"], ensure_ascii=False).encode()) + TEMPLATE_TOKENS > room:
+            lengths[number] = len(prompt_ids(plan.tokenizer, row["prompt"]))
+    too_long = [number for number, length in lengths.items() if length > room]
+    if not too_long:
+        return None
+    sentence = (
+        f"{len(too_long):,} of {len(plan.prompts):,} prompts are longer than the model's context of "
+        f"{positions:,} positions leaves room for beside {positions - room:,} tokens of completion (row "
+        f"{too_long[0]} has {lengths[too_long[0]]:,} tokens)"
+    )
+    if len(too_long) == len(plan.prompts):
+        raise ConfigError(f"{sentence}: shorten them or --max-completion-length, or take another model")
+    return f"{sentence}: the model was never trained on such positions; leave these rows out"
 
 
 def _find_checkpoint(folder: RunFolder, recorder: Recorder, say: Callable[[str], None]) -> Path | None:

@@ -61,11 +61,12 @@ def test_a_batch_that_is_logged_again_counts_once(tmp_path):
 
 def test_a_conversation_counts_by_its_last_message(tmp_path):
     turns = [[{"role": "system", "content": "s"}, {"role": "user", "content": c}] for c in "aabb"]
-    table = pa.table({"step": [1] * 4, "prompt": turns, "right": [0.0, 1.0, 1.0, 1.0]})
+    turns = [turns[0], None, [], *turns[1:]]
+    table = pa.table({"step": [1] * 6, "prompt": turns, "right": [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]})
     pq.write_table(table, tmp_path / "log.parquet")
     log = read_log(tmp_path / "log.parquet")
-    assert log.prompts == ["a", "b"]
-    assert log.has_signal(log.reward).tolist() == [True, False]
+    assert log.prompts == ["a", "", "b"]
+    assert log.has_signal(log.reward).tolist() == [True, False, False]
 
 
 def test_a_table_of_wandb():
@@ -177,6 +178,7 @@ def test_a_replay_says_nothing_of_its_own_runs(tmp_path, caplog):
      ("log.jsonl", '{"prompt": "a", "reward": 1, "tokens": [[]]}\n'),
      ("log.jsonl", '{"prompt": "a", "rewards": []}\n'), ("log.jsonl", '{"prompt": "\xff", "reward": 1}\n'),
      ("log.json", '[{"prompt": "a", "reward": 1, "step": %s}]' % ("9" * 30)),
+     ("log.jsonl", '{"prompt": [{"role": 5}], "reward": 1}\n'),
      ("log.jsonl", '{"prompt": "a", "answer": 1}\n'), ("log.jsonl", '{"prompt_id": 1, "rewards": [1]}\n')],
 )  # fmt: skip
 def test_what_is_no_log_is_refused(tmp_path, name, content):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curro.contrib.bfcl.call_texts import Call, Untyped, parse_calls
+from curro.contrib.bfcl.function_calls import example
 from curro.reward import resolve_reward
 
 CALLS = resolve_reward("function-calls")
@@ -261,6 +262,49 @@ def test_any_text_is_calls_or_none(text):
 )
 def test_names_values_and_what_is_optional(text, right):
     assert score(text) == score(text, json.dumps(ANSWER)) == right
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"a": False}, 3.5, "x y"],
+        {"a": [True, 2]},
+        {"a": {"b": [1, {"c": None}]}},
+        [[["x"], [1]], {"a": [[2]]}],
+        "```python\nprint(1)\n```",
+        ["```"],
+        "",
+        {"a": ["", {"b": ""}]},
+    ],
+)
+@pytest.mark.parametrize("form", ["%s", "```json\n%s\n```", "<tool_call>\n%s\n</tool_call>"])
+def test_a_value_of_any_shape_is_itself_and_no_other(value, form):
+    answer = json.dumps([{"name": "f", "arguments": {"v": value}}])
+    assert score(form % answer[1:-1], answer) == score(example({"answer": answer}), answer) == 1.0
+    assert score(form % json.dumps({"name": "f", "arguments": {"v": [value, 1]}}), answer) == 0.0
+
+
+@pytest.mark.parametrize("value", ["", {"b": ""}])
+def test_an_argument_of_plain_calls_is_not_optional(value):
+    answer = json.dumps([{"name": "f", "arguments": {"a": value, "c": 1}}])
+    assert score(answer, answer) == 1.0
+    assert score("f(c=1)", answer) == score("f(a={}, c=1)", answer) == score("f(a='x', c=1)", answer) == 0.0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '<tool_call>\n{"name": "f", "arguments": %s}\n</tool_call>',
+        "<function=f>%s</function>",
+        "[TOOL_CALLS]f%s",
+        '<tool_call>{"name": "f", "arguments": %s}',
+    ],
+)
+@pytest.mark.parametrize(
+    "value", ["a </tool_call> b", "<tool_call>{}</tool_call>", "</function>", "<b>", "\\u003c"]
+)
+def test_a_tag_within_a_text_ends_no_call(form, value):
+    assert parse_calls(form % json.dumps({"a": value})) == [Call("f", (), {"a": value})]
 
 
 def test_several_calls_in_any_order_each_used_once():

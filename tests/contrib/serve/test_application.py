@@ -167,3 +167,15 @@ def test_a_client_refuses_other_rows_than_those_that_are_served(tmp_path, monkey
     with pytest.raises(ConfigError, match="train_dataset has 2"):
         client.check_rows(DatasetRows(rows[1:]), "train_dataset")
     saved.close()
+
+
+def test_a_key_answers_its_own_question_alone(service):
+    def ask(question, body):
+        return service.answer("POST", f"/{question}", body, "application/json", "key")
+
+    first = ask("select", b'{"n": 2, "step": 0}')
+    assert ask("select", b'{"n": 2, "step": 0}') == first
+    for other in (("select", b'{"n": 3, "step": 0}'), ("drop", b'{"tickets": [0]}')):
+        status, reply = ask(*other)
+        assert (status, b"another one: give it its own" in reply) == (422, True)
+    assert counts(service) == [2, 0, 0, 2]

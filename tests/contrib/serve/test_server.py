@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
+from curro.contrib import loopback
 from curro.contrib.serve import ServedCurriculum, run
 from curro.contrib.serve.application import Service
 from curro.contrib.serve.command import ServeSettings
 from curro.contrib.serve.run import token_of
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.errors import ConfigError, CurroError, ExhaustedError
-from curro.runs import loopback
 
 
 def config_at(folder, **settings):

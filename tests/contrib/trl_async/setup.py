@@ -111,10 +111,6 @@ OPTIONS: dict[str, Any] = {
 """Steps of two groups of four."""
 
 
-def broken(completions: list[Any], **_: Any) -> list[float]:
-    raise LookupError("the answer is missing")
-
-
 def no_reward(completions: list[Any], **_: Any) -> list[None]:
     """Cannot score anything."""
     return [None] * len(completions)

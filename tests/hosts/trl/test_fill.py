@@ -155,11 +155,11 @@ def test_at_the_limit_the_most_informative_rejected_groups_top_up(tmp_path):
         trainer(tmp_path, fill=strict, **options).train()
 
 
-@pytest.mark.parametrize("selection", ["prioritized-replay:variant=published", "pspo", "uniform"])
-def test_no_prompt_comes_twice_for_a_batch(tmp_path, selection):
+def test_no_prompt_comes_twice_for_a_batch(tmp_path):
+    """Of every method `tests/rollout/test_fill.py` has the property."""
     diary = Recorded()
     host = trainer(
-        tmp_path, curriculum=selection, admission="band:0.4,0.6", on_groups=diary, max_steps=4,
+        tmp_path, curriculum="pspo", admission="band:0.4,0.6", on_groups=diary, max_steps=4,
         save_strategy="steps", save_steps=4,
     )  # fmt: skip
     host.train()

@@ -231,6 +231,7 @@ def test_processes_whose_episodes_are_over_wait_for_the_others(made_once):
     assert owner["filled"]["groups"] >= 12
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(tmp_path):
     asked = "train --data lab:locks/easy --limit 60 --curriculum pspo --save-every 1 --prompts-per-step 4"
     asked += " --rollouts 64 --eval-every 0 --eval-prompts 2"

@@ -31,6 +31,17 @@ def test_a_part_of_zeros_and_ones_is_offered_beside_a_graded_one(tmp_path, caplo
     assert "signal='first_token_is_even'" in caplog.text
 
 
+def test_groups_without_any_reward_do_not_count_as_varying(tmp_path, caplog):
+    def for_some(prompts: list[str], **_: Any) -> list[float | None]:
+        return [None if sum(map(ord, prompt)) % 4 else 0.5 for prompt in prompts]
+
+    def never(completions: list[str], **_: Any) -> list[float | None]:
+        return [None] * len(completions)
+
+    trainer(tmp_path, reward_funcs=[for_some, never], max_steps=16).train()
+    assert "not vary" not in caplog.text
+
+
 def test_a_run_too_short_for_second_visits_and_prompts_beyond_the_context(tmp_path, caplog):
     host = trainer(tmp_path)
     assert "visits each of 24 prompts 0.5 times" in caplog.text

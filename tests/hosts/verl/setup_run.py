@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import transfer_queue as tq
 import verl
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 from ray_for_tests import start_ray
 from simulation import Engine, SimulatedParts, StandaloneServers
 
@@ -131,12 +132,23 @@ def verls_configuration() -> Any:
         return compose("ppo_trainer")
 
 
+def overridden(composed: Any, lines: Sequence[str]) -> Any:
+    """A copy of a configuration with overrides of a command line, as hydra would compose them."""
+    config = copy.deepcopy(composed)
+    for override in OverridesParser.create().parse_overrides(list(lines)):
+        name = override.key_or_group
+        if override.is_delete():
+            parent, _, key = name.rpartition(".")
+            with open_dict(config):
+                del OmegaConf.select(config, parent)[key]
+        else:
+            OmegaConf.update(config, name, override.value(), force_add=override.is_add())
+    return config
+
+
 def configuration(folder: Path, *overrides: str, steps: int = 4) -> Any:
     """verl's own configuration with these overrides."""
-    config = copy.deepcopy(verls_configuration())
-    lines = overrides_of(folder, *overrides, steps=steps)
-    for override in OverridesParser.create().parse_overrides(lines):
-        OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
+    config = overridden(verls_configuration(), overrides_of(folder, *overrides, steps=steps))
     config.transfer_queue.enable = True
     OmegaConf.resolve(config)
     return config

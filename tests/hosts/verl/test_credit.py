@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
-from setup_run import BATCH, CONFIG, PROMPTS, SIZE, run
+from setup_run import BATCH, PROMPTS, SIZE, overridden, run, verls_configuration
 from simulation import Engine
 from tensordict import TensorDict
 from twin import Twin
@@ -120,17 +119,16 @@ DIVISORS = {
 
 
 def actor(mode: str, **changes: float):
-    with initialize_config_dir(CONFIG, version_base=None):
-        config = compose(
-            "ppo_trainer",
-            [
-                f"actor_rollout_ref.actor.loss_agg_mode={mode}", "actor_rollout_ref.model.path=/none",
-                "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
-                "actor_rollout_ref.rollout.name=vllm",
-                "actor_rollout_ref.actor.loss_scale_factor=7",
-                *(f"actor_rollout_ref.actor.{name}={value}" for name, value in changes.items()),
-            ],
-        )  # fmt: skip
+    config = overridden(
+        verls_configuration(),
+        [
+            f"actor_rollout_ref.actor.loss_agg_mode={mode}", "actor_rollout_ref.model.path=/none",
+            "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
+            "actor_rollout_ref.rollout.name=vllm",
+            "actor_rollout_ref.actor.loss_scale_factor=7",
+            *(f"actor_rollout_ref.actor.{name}={value}" for name, value in changes.items()),
+        ],
+    )  # fmt: skip
     return omega_conf_to_dataclass(config.actor_rollout_ref.actor)
 
 

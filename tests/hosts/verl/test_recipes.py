@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from omegaconf import OmegaConf
-from setup_run import CONFIG, Run
+from setup_run import Run, overridden, verls_configuration
 from simulation import cut
 from tests.recipes.harness import commands_of, prepared_folder
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -26,10 +27,15 @@ RECIPES = Path(__file__).parents[3] / "recipes" / "verl"
 sys.path.insert(0, str(RECIPES.parent))  # for strip=statements:prose
 
 
-def load(name, *overrides):
+@cache
+def composed(name):
     """A recipe as verl's command line composes it."""
     with initialize_config_dir(str(RECIPES), version_base=None):
-        return compose(name, ["hydra.searchpath=[pkg://verl.trainer.config]", *overrides])
+        return compose(name, ["hydra.searchpath=[pkg://verl.trainer.config]"])
+
+
+def load(name, *overrides):
+    return overridden(composed(name), overrides)
 
 
 def keys_of(config, prefix=""):
@@ -47,8 +53,7 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_has_no_key_that_verl_does_not_have(name):
-    with initialize_config_dir(CONFIG, version_base=None):
-        plain = set(keys_of(OmegaConf.to_container(compose("ppo_trainer"))))
+    plain = set(keys_of(OmegaConf.to_container(verls_configuration())))
     recipe = OmegaConf.to_container(OmegaConf.load(RECIPES / f"{name}.yaml"))
     free = (
         *("curro", "defaults", "actor_rollout_ref.actor.fsdp_config.mixed_precision"),

@@ -22,7 +22,7 @@ from curro.core.identity import DatasetRows
 from curro.core.registry import parse_curriculum
 from curro.data import load_prompts
 
-MIXED = [spec for spec in SELECTIONS if not spec.startswith(("adcl", "scheduled", "metis"))]
+MIXED = [spec for spec in SELECTIONS if not spec.startswith(("adcl", "scheduled", "metis", "pcl"))]
 
 
 def rows(**sizes):

@@ -114,7 +114,8 @@ def test_no_trick_passes(passed, program):
         "import math\nassert math.isclose(f(3), 4)",
     ]
     setup = "from math import isclose"
-    assert passed(program, *tests, setup=setup, seconds=5.0) == [False] * 4
+    seconds = 1.0 if "while True" in program else 5.0
+    assert passed(program, *tests, setup=setup, seconds=seconds) == [False] * 4
 
 
 @pytest.mark.parametrize(
@@ -516,3 +517,43 @@ def test_a_class_named_with_line_breaks_writes_no_verdicts(passed):
     program = "Odd = type('Odd\\n1\\n1', (Exception,), {})\ndef f():\n    raise Odd\ndef g(value): pass"
     gives_it_back = "try:\n    f()\nexcept Exception as error:\n    g(error)"
     assert passed(program, gives_it_back, "assert g(1) == 2", "assert g(1) == 3") == [None, False, False]
+
+
+NODE = "class Node:\n    def __init__(self, v, next=None):\n        self.v, self.next = v, next\n"
+REVERSED = """
+def f(head):
+    before = None
+    while head:
+        head.next, before, head = before, head, head.next
+    return before
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "test", "is_right"),
+    [
+        ("def f(a, b): a.append(2); return len(b)", "x = [1]\nassert f(x, x) == 2 and x == [1, 2]", True),
+        ("def f(a, b): a = a + [2]; return len(b)", "x = [1]\nassert f(x, x) == 2", False),
+        ("def f(a, b): a.append(2); return len(b)", "x, y = [1], [1]\nassert f(x, y) == 2", False),
+        ("def f(a, k): k[0] = 3; return a['q'][0]", "x = [1]\nassert f({'q': x}, k=x) == 3", True),
+        ("def f(a, b): a += b'x'; return bytes(b)", "x = bytearray(b'1')\nassert f(x, x) == b'1x'", True),
+        ("def f(g): g[0][0] = 5; return g[2][0]", "assert f([[0] * 3] * 3) == 5", True),
+        ("def f(g): g[0] = [9]", "g = [[0]] * 3\nf(g)\nassert g == [[9], [0], [0]]", True),
+        ("def f(a, b): a.append(b)", "a, b = [], []\nf(a, b)\nb.append(1)\nassert a == [[1]]", True),
+        ("def f(n): return [[0]] * n", "r = f(2)\nr[0][0] = 1\nassert r == [[1], [0]]", False),
+        ("def f(n): return [[0] for _ in range(n)]", "r = f(2)\nr[0][0] = 1\nassert r == [[1], [0]]", True),
+        ("def f(a): return a[0]", "x = [[1], [2]]\nassert f(x) is x[0]", True),
+        ("def f(a): return [1]", "x = [[1], [2]]\nassert f(x) is x[0]", False),
+        ("def f(i, a): return a[0]", "x = [[1]]\nassert f(iter([[5], [6]]), x) is x[0]", True),
+        ("def f(a): return a.next", NODE + "x = Node(1, Node(2))\nassert f(x) == x.next", True),
+        ("def f(a): return a", NODE + "x = Node(1, Node(2))\nassert f(x) == x.next", False),
+        (REVERSED, NODE + "x = Node(1, Node(2))\ny = x.next\nassert f(x) is y and y.next is x", True),
+        (
+            "def f(d): return d['b']",
+            "from collections import defaultdict as d\nassert f(d(lambda: 4)) == 4",
+            True,
+        ),
+    ],
+)
+def test_a_container_stays_one_object_in_a_call(passed, program, test, is_right):
+    assert passed(program, test) == [is_right]

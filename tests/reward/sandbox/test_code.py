@@ -146,6 +146,7 @@ def test_characters_that_end_lines_elsewhere_are_part_of_a_program(character):
         ({"tests": None, "answer": None}, None),
         ({"tests": "{'input_output': {'inputs': ['1'], 'outputs': ['a']}}"}, Tests(runs=(("1", "a"),))),
         ({"tests": [{"input": 4, "output": 5.5}]}, Tests(runs=(("4", "5.5"),))),
+        ({"tests": [{"input": "4\r\n5\r\n", "output": "5"}]}, Tests(runs=(("4\n5\n", "5"),))),
         ({"tests": [{"stdin": "4", "expected_output": "5"}]}, Tests(runs=(("4", "5"),))),
         ({"tests": {"language": "python", "test_cases": [{"input": "1", "output": "2", "fn_name": None}]}},
          Tests(runs=(("1", "2"),))),

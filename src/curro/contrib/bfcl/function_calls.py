@@ -183,16 +183,18 @@ def _is_allowed_as(value: Any, allowed: Sequence[Any], name: str, schema: Mappin
         return value in allowed
     if value == []:
         return value in allowed or "" in allowed
-    if type(value) is dict:
-        return any(_dict_fits(value, choice) for choice in allowed if isinstance(choice, dict))
-    if type(value) is list and value and all(type(item) is dict for item in value):
-        return any(
-            isinstance(choice, list) and len(choice) == len(value) and all(map(_dict_fits, value, choice))
-            for choice in allowed
-        )
-    return _plain(value) in [
-        _plain(choice) for choice in allowed if type(value) is not str or type(choice) is str
-    ]
+    return any(
+        _value_fits(value, choice) for choice in allowed if type(value) is not str or type(choice) is str
+    )
+
+
+def _value_fits(value: Any, choice: Any) -> bool:
+    """Whether a value is an allowed one; each dict in it has a list of allowed values for each key."""
+    if isinstance(value, dict):
+        return _dict_fits(value, choice)
+    if isinstance(value, list):
+        return isinstance(choice, list) and len(value) == len(choice) and all(map(_value_fits, value, choice))
+    return bool(_plain(value) == _plain(choice))
 
 
 def _items_fit(value: list[Any], allowed: Sequence[Any], schema: Mapping[str, Any] | None) -> bool:
@@ -212,19 +214,14 @@ def _dict_fits(value: Mapping[str, Any], allowed: Any) -> bool:
         return False
     allowed = {name: item if isinstance(item, list) else [item] for name, item in allowed.items()}
     return all("" in allowed[name] for name in set(allowed) - set(value)) and all(
-        _plain(item) in [_plain(choice) for choice in allowed[name]] for name, item in value.items()
+        any(item == choice or _value_fits(item, choice) for choice in allowed[name])
+        for name, item in value.items()
     )
 
 
 def _plain(value: Any) -> Any:
-    """A text, or a list's texts, without what does not count."""
-    if isinstance(value, str):
-        return _IGNORED.sub("", value).lower().replace("'", '"')
-    return (
-        [_plain(item) if isinstance(item, str) else item for item in value]
-        if isinstance(value, list)
-        else value
-    )
+    """A text without what does not count, or another value."""
+    return _IGNORED.sub("", value).lower().replace("'", '"') if isinstance(value, str) else value
 
 
 def _read(row: Row) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -262,14 +259,13 @@ def _has_allowed_values(item: Any) -> bool:
 
 
 def _only(value: Any) -> Any:
-    """A value as BFCL writes one that is allowed alone: a dict has a list of allowed values for each key."""
+    """A value as BFCL writes one that is allowed alone: a dict has a list of allowed values for each key.
+
+    "" would make it optional, and a space is the same text.
+    """
     if isinstance(value, dict):
-        return {name: [item] for name, item in value.items()}
-    return (
-        [_only(item) if isinstance(item, dict) else item for item in value]
-        if isinstance(value, list)
-        else value
-    )
+        return {name: [_only(item)] for name, item in value.items()}
+    return [_only(item) for item in value] if isinstance(value, list) else " " if value == "" else value
 
 
 def _described(functions: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -318,10 +314,10 @@ def _example_value(allowed: Sequence[Any]) -> Any:
     value = next(iter(allowed), None)
     if isinstance(value, dict):  # its values are lists of allowed ones
         return {
-            name: choices[0] if isinstance(choices, list) and choices else choices
+            name: _example_value(choices if isinstance(choices, list) and choices else [choices])
             for name, choices in value.items()
             if not (isinstance(choices, list) and "" in choices)
         }
     if isinstance(value, list):
-        return [_example_value([item]) if isinstance(item, dict) else item for item in value]
+        return [_example_value([item]) for item in value]
     return value

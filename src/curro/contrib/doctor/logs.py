@@ -137,7 +137,7 @@ def read_log(path: Path) -> Rollouts:
         log = _rollouts(table)
     except ConfigError:
         raise
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, ValueError, TypeError, LookupError) as error:
         words = printable(str(error))[:200]
         raise ConfigError(f"{path} has a column of another type than a log's: {words}") from error
     if np.isnan(log.reward).all():
@@ -233,7 +233,9 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     """Number the values of a column; a conversation counts by its last message."""
     values = pa.concat_arrays(column.chunks)
     if pa.types.is_list(values.type):
-        last = values.flatten().take(pc.subtract(pc.cumulative_sum(pc.list_value_length(values)), 1))
+        size = pc.fill_null(pc.list_value_length(values), 0)
+        place = pc.subtract(pc.cumulative_sum(size), 1)
+        last = values.flatten().take(pc.if_else(pc.equal(size, 0), None, place))
         values = last.field("content") if pa.types.is_struct(last.type) else last
     coded = pc.dictionary_encode(values.cast(pa.string()), null_encoding="encode")
     codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

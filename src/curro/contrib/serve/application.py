@@ -8,6 +8,7 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from threading import Lock
 from typing import Any
 
@@ -76,7 +77,7 @@ class Service:
     def __init__(self, saved: SavedCurriculum, token: str) -> None:
         self.saved = saved
         self._expected = f"Bearer {token}".encode()
-        self._replies: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+        self._replies: OrderedDict[str, tuple[bytes, tuple[int, bytes]]] = OrderedDict()
         self._lock = Lock()
 
     def check_token(self, authorization: str) -> None:
@@ -90,16 +91,21 @@ class Service:
         Args:
             form: the content type of the body.
             key: a question with the key of an earlier one gets its reply again, and nothing is done twice;
-                empty: a question of its own.
+                another question with that key is refused. Empty: a question of its own.
         """
         if not key:
             return self._answer_anew(method, path, body, form)
         with self._lock:  # who asks again must not overtake the first question
+            asked = sha256(f"{method} {path} {form} ".encode("latin-1", "replace") + body).digest()
             if key not in self._replies:
-                self._replies[key] = self._answer_anew(method, path, body, form)
+                self._replies[key] = asked, self._answer_anew(method, path, body, form)
                 while len(self._replies) > REPLIES:
                     self._replies.popitem(last=False)
-            return self._replies[key]
+            asked_before, reply = self._replies[key]
+            if asked != asked_before:
+                sentence = "the key is an earlier question's, and this is another one: give it its own"
+                return 422, error_body(Refused(422, sentence))
+            return reply
 
     def _answer_anew(self, method: str, path: str, body: bytes, form: str) -> tuple[int, bytes]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +34,7 @@ def watch(
     port (ssh -L 7700:127.0.0.1:7700 SERVER). Ctrl-C ends it.
     """
     from curro.contrib.watch.server import WatchedRun, WatchServer
-    from curro.runs.folder import find_runs, run_names
+    from curro.runs.folder import find_runs
 
     os.nice(10)
     paths = find_runs(runs)
@@ -56,3 +57,13 @@ def watch(
             server.serve_forever()
         except KeyboardInterrupt:
             plain_console().print("stopped; the runs go on")
+
+
+def run_names(paths: Sequence[Path]) -> list[str]:
+    """Name each path by its last parts, as many as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(set(parts)):
+            return names
+    return [str(path) for path in paths]

@@ -19,11 +19,8 @@ from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import check_writable
 from curro.core.identity import DatasetRows
-from curro.core.registry import VERIFIERS
-from curro.core.text import did_you_mean
 from curro.data.media import first_media
 from curro.hosts.trl import seams
-from curro.methods.admission.band import DifficultyBand
 from curro.reward.adapters import refuse_columns, reward_of
 from curro.reward.row_checks import check_before_run
 from curro.rollout.fill_settings import FillSettings
@@ -217,29 +214,6 @@ def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:
             f"no tokenizer of {name!r} can be read ({str(error).splitlines()[0]}): check the name, or "
             "give a tokenizer as `processing_class`"
         ) from None
-
-
-def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
-    """Refuse a signal that the reward functions of these names do not have.
-
-    A band is refused if no group of 0/1 rewards can lie between its thresholds.
-
-    Returns:
-        a warning of such a band where the rewards may be graded; empty if there is none.
-    """
-    gate, group = curriculum.admission, cast(int, args.num_generations)
-    for name in curriculum.signal_parts:
-        if name not in names:
-            raise ConfigError(
-                f"signal {name!r}: no reward function has this name{did_you_mean(name, names)}; "
-                f"there are: {', '.join(names)}"
-            )
-    if not isinstance(gate, DifficultyBand) or curriculum.has_allocation:
-        return ""
-    sentence = gate.why_empty(group)
-    if sentence and all(name in VERIFIERS for name in curriculum.signal_parts or names):
-        raise ConfigError(sentence)
-    return sentence
 
 
 def media(dataset: Dataset) -> str:

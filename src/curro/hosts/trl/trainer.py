@@ -163,8 +163,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         self.curriculum = curriculum = checks.build_curriculum(curriculum, parts, rows, options.seed)
         functions = given["reward_funcs"] = checks.reward_functions(given.get("reward_funcs"), options)
         said: list[str] = []
+        group = cast(int, options.num_generations)
         if factory is None:
-            said.append(checks.check_rewards(curriculum, options, checks.reward_names(functions)))
+            said.append(curriculum.check_reward(checks.reward_names(functions), group))
         given["processing_class"] = checks.processing_class(given, options)
         update_option = "skip_empty_steps" if skip_empty_steps else "scale_rate" if scale_rate else None
         checks.check_combinations(given, curriculum, fill.when_short, update_option)
@@ -194,13 +195,13 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             if not hasattr(self, name):  # a newer TRL has renamed what is logged, which changes nothing else
                 setattr(self, name, defaultdict(lambda: defaultdict(list)))
         if factory is not None:  # an environment's own reward has its class' name, which TRL knows now
-            said.append(checks.check_rewards(curriculum, options, self.reward_func_names))
+            said.append(curriculum.check_reward(self.reward_func_names, group))
         if environment is not None:
             self.rollout_func = cast(Any, play_episodes)
         self.environment = environment
         # a generation of all processes has so many rollouts, in groups of `num_generations`
         self._batch_rows = cast(int, options.generation_batch_size)
-        self._batch_prompts = self._batch_rows // cast(int, options.num_generations)
+        self._batch_prompts = self._batch_rows // group
         # TRL's groups have one size: for it, rollouts of groups of several sizes stand alone, each asked
         # of a vLLM server by itself, and nothing of TRL's advantages is used
         self._trl_groups = {"num_generations": 1} if curriculum.has_allocation else {}
@@ -381,12 +382,12 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         Args:
             completions: of all processes, group after group.
         """
-        verdict = self.main_process.decide(lambda: self._judge(draw, feedback, completions))
+        verdict = self.main_process.decide(lambda: self._observe_and_tell(draw, feedback, completions))
         if verdict.auxiliary_samples is not None:
             self._auxiliary.append(verdict.auxiliary_samples)
         return verdict
 
-    def _judge(self, draw: Draw, feedback: Feedback, completions: Sequence[Completion]) -> Verdict:
+    def _observe_and_tell(self, draw: Draw, feedback: Feedback, completions: Sequence[Completion]) -> Verdict:
         """Observe groups and tell the listeners of them; runs on the main process."""
         verdict = self.curriculum.observe(**feedback.arguments())
         groups = by_group(completions, draw.rollouts.tolist())

@@ -119,7 +119,7 @@ class FeaturePosterior(FadedPosterior):
             k_P = share_P / (1 - share_P)
         return self.low + span * predicted_P, t_P, k_P
 
-    def _learn_more(
+    def _fit_to_groups(
         self, prompts: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> None:
         if not self.features.width or not len(prompts):

@@ -195,7 +195,7 @@ class FadedPosterior(Predictor):
         seen = self.count[prompts] > 0
         if seen.any():
             self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
-        self._learn_more(prompts, size, mean, variance)
+        self._fit_to_groups(prompts, size, mean, variance)
         old = self.count[prompts] * 0.5 ** (age / self.half_life)  # rollouts that still count
         several = size > 1
         self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
@@ -221,7 +221,7 @@ class FadedPosterior(Predictor):
         spread_PH = variance_PH * (total_PH / size_P1 + 1) / (total_PH + 1) + floor
         self.losses += ((mean_P1 - centre_PH) ** 2 / spread_PH + np.log(spread_PH)).sum(axis=0) / 2
 
-    def _learn_more(
+    def _fit_to_groups(
         self, prompts: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> None:
         """Hook of a subclass: new groups (P,) by ascending prompt, not yet part of the evidence."""

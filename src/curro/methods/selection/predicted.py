@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from curro.core import registry
-from curro.core.bases import Choice, Outcome, Predictor, Reason, Selection
+from curro.core.bases import Choice, Outcome, Predictor, Reason, Selection, checked_answer
 from curro.core.errors import ConfigError
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prompts import PromptTable
@@ -100,11 +100,11 @@ class Predicted(Selection):
         self.quality.learn()
         candidates = self._candidates(n)
         if self.target is None:
-            value = self.predictor.informativeness(candidates, step)
-            score = value
+            predicted = self.predictor.informativeness(candidates, step)
         else:
-            value = self.predictor.success_rate(candidates, step)
-            score = -np.abs(value - self.target)
+            predicted = self.predictor.success_rate(candidates, step)
+        value = checked_answer(predicted, candidates.shape, "fiu", self.predictor)
+        score = value if self.target is None else -np.abs(value - self.target)
         if self.adaptive is not None:
             self.adaptive.learn()
             self._share = self.adaptive.share

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import math
 import random
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -106,7 +105,7 @@ class Answer:
     @property
     def token_ids(self) -> tuple[int, ...] | None:
         """The tokens, where the server tells them."""
-        if self.ids is None or not all(type(i) is int and i >= 0 for i in self.ids):
+        if self.ids is None or not all(type(i) is int and 0 <= i < 1 << 31 for i in self.ids):
             return None
         return tuple(self.ids)
 
@@ -133,7 +132,8 @@ def _numbers(values: Any) -> list[float]:
     """The log-probabilities in a list of them or of tokens, or in an object with those of texts."""
     values = values.values() if isinstance(values, Mapping) else values if isinstance(values, list) else ()
     numbers: list[Any] = [value.get("logprob") if isinstance(value, Mapping) else value for value in values]
-    return [float(p) for p in numbers if type(p) in (int, float) and math.isfinite(p)]
+    # servers write -9999 for a token that cannot come; rounding makes the logarithm of 1 a little more than 0
+    return [float(p) for p in numbers if type(p) in (int, float) and -1e4 <= p <= 1e-3]
 
 
 # httpx of openai 2, httpx2 of openai 3
@@ -214,7 +214,6 @@ class Server:
         api_key: sent as the bearer token.
 
     Attributes:
-        counts: requests sent, and how many of them were repetitions.
         asking: held by who finds out what the server gives; of the event loop last entered.
     """
 
@@ -224,7 +223,6 @@ class Server:
     ) -> None:  # fmt: skip
         self.url, self.tokens, self.connections, self.timeout = url, tokens, connections, timeout
         self.retries, self.backoff, self.api_key = retries, backoff, api_key
-        self.counts = {"requests": 0, "retries": 0}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -263,7 +261,6 @@ class Server:
         wait, backoff = 0.0, self.backoff
         for attempt in range(self.retries + 1):
             if attempt:
-                self.counts["retries"] += 1
                 await asyncio.sleep(max(wait, backoff) * random.uniform(0.75, 1.25))
                 backoff *= 2
             answer = await self._request({"stream": True} | body)
@@ -292,7 +289,6 @@ class Server:
         path = "/chat/completions" if "messages" in body else "/completions"
         answer = Answer()
         async with self._slots:
-            self.counts["requests"] += 1
             try:
                 async with asyncio.timeout(self.timeout):
                     stream = await self._client.post(
@@ -431,7 +427,6 @@ class OpenAIEngine:
         self.model = model
         self.with_logprobs = tempered_logprobs or self.settings.is_plain
         self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p}
-        self._counts = dict.fromkeys(("rollouts", "failed"), 0)
         self._fields: dict[bool, dict[str, Any]] = {}
 
     async def generate(self, prompt: Prompt, n: int) -> list[Rollout]:
@@ -450,8 +445,6 @@ class OpenAIEngine:
             else Rollout("", error=answer.reason)
             for answer in answers
         ]
-        self._counts["rollouts"] += n
-        self._counts["failed"] += sum(rollout.error is not None for rollout in rollouts)
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         refused = [failure.reason for failure in failures if failure.refused]
         if refused and len(failures) == n:
@@ -473,11 +466,6 @@ class OpenAIEngine:
     async def close(self) -> None:
         """Close the connections; nothing is generated after this."""
         await self.server.close()
-
-    def metrics(self) -> dict[str, float]:
-        """Requests and repeated ones, rollouts and failed ones."""
-        counts = self.server.counts | self._counts
-        return {f"engine/{name}": float(count) for name, count in counts.items()}
 
     def _body(self, prompt: Prompt, fields: Mapping[str, Any]) -> dict[str, Any]:
         prompt_field = {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}

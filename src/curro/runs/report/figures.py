@@ -29,7 +29,7 @@ DASHES = ("-", "--", ":", "-.")
 """Line styles that go with the colours, so that lines differ in black and white."""
 
 INK, SOFT, GRID = "#1b1c1e", "#5c6066", "#dcdddf"
-BLUE, RED, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[6]
+BLUE, RED, GREEN = COLOURS[:3]
 _VARIABLES = {
     **{colour: f"var(--s{i})" for i, colour in enumerate(COLOURS)},
     INK: "var(--ink)",

@@ -17,7 +17,7 @@ from curro.data import PromptSet, load_prompts
 from curro.methods.admission.band import DifficultyBand, between
 from curro.runs.estimate_folder import EstimateError, EstimateFolder
 
-ORDERS = ("data", "easy-first", "hard-first")
+ORDERS = ("data", "easy-first")
 
 
 def source_of(folder: EstimateFolder) -> PromptSet:
@@ -44,16 +44,14 @@ def curate(
     Args:
         rates: pass rates (N,) in [0, 1]; prompts with NaN are never inside.
         low, high, closed: the band, as of `curro.methods.admission.band.DifficultyBand`.
-        order: "data", the data set's own; "easy-first", by falling pass rate; "hard-first". Prompts of
-            equal rates stay in the data set's order.
+        order: "data", the data set's own; or "easy-first", by falling pass rate, where prompts of equal rates
+            stay in the data set's order.
     """
     DifficultyBand(low, high, closed)
     if order not in ORDERS:
         raise ConfigError(f"order is one of {', '.join(ORDERS)}, not {order!r}")
     ids = np.flatnonzero(between(rates, low, high, closed))
-    if order == "data":
-        return ids
-    return ids[np.argsort(-rates[ids] if order == "easy-first" else rates[ids], kind="stable")]
+    return ids if order == "data" else ids[np.argsort(-rates[ids], kind="stable")]
 
 
 def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.ndarray) -> None:

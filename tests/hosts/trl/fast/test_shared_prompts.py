@@ -347,12 +347,10 @@ def weights_after(folder: Any, **options: Any) -> torch.Tensor:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4},
         {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "loss_type": "dapo"},
         {"beta": 0.1, "num_iterations": 2, "lora": 4},
         {"mask_truncated_completions": True, "loss_type": "grpo"},
-        {"lora": 4},
         *(
             {
                 "per_device_train_batch_size": 4,

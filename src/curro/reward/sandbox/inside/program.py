@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from curro.reward.sandbox.inside.wire import BINARY, REPLIES, REQUESTS, Wire
+    from curro.reward.sandbox.inside.wire import BINARY, CHANGING, REPLIES, REQUESTS, Wire
 
 SOURCE: str
 
@@ -37,12 +37,27 @@ class ProgramSide(Wire):
         self.requests, self.replies = os.fdopen(REQUESTS, "r"), os.fdopen(REPLIES, "w")
         self.classes: set[str] = set()  # names of the tests' classes whose objects came by value
         self.runner: Any = None
+        self.arrived: list[Any] = []  # containers that came with a call
+        self.theirs: dict[int, int] = {}  # their numbers, while the result is encoded
+        self.told: set[int] = set()  # the numbers of which the content is encoded
+        self.is_changed = False  # whether the call has changed one of them
 
     def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:
         """A value; one of a class of the program's that goes as its built-in base says so."""
+        if id(value) in self.theirs:
+            number = self.theirs[id(value)]
+            is_new = self.is_changed and number not in self.told
+            self.told.add(number)
+            return {"@": [number, super().encode(value, path) if is_new else None]}
         encoded = super().encode(value, path)
         by_number = isinstance(encoded, dict) and not {"h", "k", "y", "e", "x", "w", "T"}.isdisjoint(encoded)
         return {"u": encoded} if type(value).__module__ == "program" and not by_number else encoded
+
+    def decode(self, encoded: Any) -> Any:
+        value = super().decode(encoded)
+        if isinstance(encoded, dict) and not CHANGING.isdisjoint(encoded):
+            self.arrived.append(value)
+        return value
 
     def other(self, value: Any) -> Any:
         if isinstance(value, Lent):
@@ -109,17 +124,19 @@ class ProgramSide(Wire):
         if operation == "name":
             return self.encode(getattr(self.module, operands[0]))
         value = self.far(operands[0])
-        arguments = [self.decode(argument) for argument in operands[1]]
         if operation == "call":
-            named = {name: self.decode(argument) for name, argument in operands[2].items()}
+            self.arrived = []
+            *arguments, named = self.decode(operands[1])
+            arrived = self.arrived
             result = value(*arguments, **named)
-            is_lent = isinstance(result, Lent)
-            same = (i for i, argument in enumerate(arguments) if argument is result and not is_lent)
-            encoded = self.encode(result)
-            sent = {**dict(enumerate(operands[1])), **operands[2]}
-            now = {**dict(enumerate(arguments)), **named}
-            changed = [self.encode([i, value]) for i, value in now.items() if self.encode(value) != sent[i]]
-            return {"t": [encoded, {"l": changed}, next(same, None)]}
+            self.is_changed = self.encode([*arguments, named]) != operands[1]
+            self.told = set()
+            self.theirs = {id(container): number for number, container in enumerate(arrived)}
+            places = [i for i, argument in enumerate(arguments) if argument is result]
+            reply = self.encode((result, places[:1], arrived if self.is_changed else []))
+            self.theirs = {}
+            return reply
+        arguments = [self.decode(argument) for argument in operands[1]]
         return self.encode(self.operation(operation)(value, *arguments))
 
     def operation(self, name: str) -> Callable[..., Any]:

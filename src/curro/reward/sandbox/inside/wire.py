@@ -16,6 +16,7 @@ REQUESTS: int
 REPLIES: int
 
 DEEPEST = 100  # levels of containers that are sent by value
+CHANGING = {"ba", "l", "s", "d", "n", "od", "dd", "q", "k"}  # containers that stay one object in one message
 
 
 class Wire:
@@ -24,6 +25,8 @@ class Wire:
     def __init__(self) -> None:
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
+        self.sent: dict[int, tuple[Any, dict[str, Any]]] = {}  # containers of this message, as encoded
+        self.came: dict[int, Any] = {}  # containers that a message has more than once
 
     def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:
         if value is None or isinstance(value, bool):
@@ -34,8 +37,8 @@ class Wire:
             return float(value) if math.isfinite(value) else {"f": repr(float(value))}
         if isinstance(value, str):
             return str(value)
-        if isinstance(value, bytes | bytearray):
-            return {"ba" if isinstance(value, bytearray) else "b": value.hex()}
+        if isinstance(value, bytes):
+            return {"b": value.hex()}
         if isinstance(value, complex):
             return {"c": [self.encode(value.real), self.encode(value.imag)]}
         if isinstance(value, range | slice):
@@ -43,7 +46,22 @@ class Wire:
             return {letter: [self.encode(part) for part in (value.start, value.stop, value.step)]}
         if id(value) in path or len(path) > DEEPEST:
             return self.other(value)
-        return self.container(value, (*path, id(value)))
+        if not path:
+            self.sent = {}
+        if id(value) in self.sent:
+            return self.again(self.sent[id(value)][1])
+        encoded = self.container(value, (*path, id(value)))
+        if isinstance(encoded, dict) and not CHANGING.isdisjoint(encoded):
+            self.sent[id(value)] = value, encoded
+        return encoded
+
+    def again(self, encoded: dict[str, Any]) -> Any:
+        """A container that the message has already, which gets a number there."""
+        if "=" not in encoded:
+            content = dict(encoded)
+            encoded.clear()
+            encoded["="] = [sum("=" in other for _, other in self.sent.values()), content]
+        return {"=": encoded["="][:1]}
 
     def container(self, value: Any, path: tuple[int, ...]) -> Any:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -51,6 +69,8 @@ class Wire:
         def items(values: Any) -> list[Any]:
             return [self.encode(item, path) for item in values]
 
+        if isinstance(value, bytearray):
+            return {"ba": value.hex()}
         if kind in ("builtins.dict_keys", "builtins.dict_values", "builtins.dict_items"):
             pairs = value.mapping.items()
             return {"dv": [kind.rpartition("_")[2], [items(pair) for pair in pairs]]}
@@ -59,10 +79,9 @@ class Wire:
         if isinstance(value, dict):
             pairs = [items(pair) for pair in value.items()]
             if kind == "collections.defaultdict":
-                factory: Any = getattr(value, "default_factory", None)
-                return (
-                    {"dd": [self.encode(factory), pairs]} if standard_name(factory) else {"u": {"d": pairs}}
-                )
+                factory = self.encode(getattr(value, "default_factory", None), path)
+                is_carried = factory is None or not {"T", "y"}.isdisjoint(factory)
+                return {"dd": [factory, pairs]} if is_carried else {"u": {"d": pairs}}
             return {{"collections.Counter": "n", "collections.OrderedDict": "od"}.get(kind, "d"): pairs}
         fields = getattr(type(value), "_fields", None)
         if isinstance(value, tuple) and isinstance(fields, tuple):
@@ -75,10 +94,10 @@ class Wire:
                 "k": [type(value).__name__, [[name, self.encode(v, path)] for name, v in vars(value).items()]]
             }
         if type(value).__module__ == "numpy":
-            return self.encode(value.tolist())
+            return self.encode(value.tolist(), path)
         if kind in BY_PARTS:
             try:
-                return {"o": [kind, [self.encode(part) for part in BY_PARTS[kind](value)]]}
+                return {"o": [kind, items(BY_PARTS[kind](value))]}
             except (AttributeError, TypeError, ValueError):  # a class of the program's that has the name
                 pass
         name = standard_name(value)
@@ -108,6 +127,11 @@ class Wire:
         if not isinstance(encoded, dict):
             return encoded
         [(letter, content)] = encoded.items()
+        if letter == "=":
+            number, *first = content
+            if first:
+                self.came[number] = self.decode(first[0])
+            return self.came[number]
         if letter in SIMPLE:
             return SIMPLE[letter](content)
         if letter in OF_ITEMS:

@@ -1,4 +1,7 @@
-"""The policy on an OpenAI-compatible server, lent to a method that reads how sure of its answers it is."""
+"""The policy on an OpenAI-compatible server, lent to a method that reads how sure of its answers it is.
+
+Tested with stand-ins of servers, and with `transformers serve`, which gives no log-probabilities.
+"""
 
 from __future__ import annotations
 
