@@ -254,6 +254,21 @@ def _substances(pair: _Pair) -> float | None:
     return 0.0 if _ATOMS.fullmatch(pair.words[0]) else None
 
 
+def _figures(pair: _Pair) -> float | None:
+    """An angle, triangle or segment by its points, which are no product: the angle ABC is CBA and not ACB."""
+    first, second = (_FIGURE.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer))
+    if not first or not second:
+        return None
+    turned = second[2] if "arrow" in second[1] else second[2][::-1]
+    is_same = first[2] in (second[2], turned) or (
+        first[1] == "triangle" and sorted(first[2]) == sorted(second[2])
+    )
+    return float(first[1] == second[1] and is_same)
+
+
+_FIGURE = re.compile(r"\\(angle|triangle|overline|overrightarrow)\s*\{?\s*([A-Z]{2,4})\s*\}?")
+
+
 def _times(pair: _Pair) -> float | None:
     times = quantities.clock_time(pair.gold), quantities.clock_time(pair.answer)
     return float(quantities.same_times(times[0], times[1])) if times[0] and times[1] else None
@@ -288,7 +303,11 @@ def _numbers(pair: _Pair) -> float | Job | None:
     if expected and (_OTHER_THAN.search(pair.answer[-200:]) or _BOUND.search(pair.answer)):
         return 0.0
     for degrees, radians in ((expected, pair.answer), (value, pair.gold)):
-        if degrees and degrees.unit == "degree" and "\\pi" in notation.as_latex(radians):
+        if (
+            degrees
+            and degrees.unit in ("degree", "degrees", "deg")
+            and "\\pi" in notation.expression(radians)
+        ):
             return rf"\frac{{{degrees.value}\pi}}{{180}}", notation.expression(radians)
     return None
 
@@ -368,12 +387,27 @@ def _bound(pair: _Pair) -> Job | None:
     return gold, re.sub(rf"(?<![A-Za-z\\]){only[1].pop()}(?![A-Za-z])", only[0].pop(), answer)
 
 
+def _functions(pair: _Pair) -> Job | None:
+    """y = 2x is f(x) = 2x, and dy/dx = 2x is y' = 2x."""
+    first, second = (_FUNCTION.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer))
+    if not first or not second or bool(first["derived"]) != bool(second["derived"]):
+        return None
+    if not first["derived"] and (first["name"] == "y") == (second["name"] == "y"):
+        return None
+    return notation.expression(first["value"]), notation.expression(second["value"])
+
+
+_FUNCTION = re.compile(
+    r"(?P<name>y|[A-Za-z]\(x\)|(?P<derived>y'(?:\(x\))?|[A-Za-z]'\(x\)|dy/dx"
+    r"|\\[dt]?frac\{(?:d(?:\{\})?|\\mathrm\{d\})y\}\{(?:d(?:\{\})?|\\mathrm\{d\})x\}))\s*=\s*(?P<value>[^=<>,]+)"
+)
+
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 
 
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
-    *(_texts, _phrases, _dates, _numerals, _congruences, _substances, _times, _ratios, _numbers),
-    *(_pairs_of_ends, _relations, _assignments, _columns, _roots, _bound),
+    *(_texts, _phrases, _dates, _numerals, _congruences, _substances, _figures, _times, _ratios, _numbers),
+    *(_pairs_of_ends, _relations, _assignments, _columns, _roots, _bound, _functions),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""
 
@@ -435,7 +469,8 @@ def _assigned(
         other = f"({other})"
     if not other.startswith("("):
         return None
-    assigned = f"({', '.join(named[name] for name in (named if values[0] else sorted(named)))})"
+    names = sorted(named) if not values[0] or named.keys() <= {"x", "y", "z"} else list(named)
+    assigned = f"({', '.join(map(named.__getitem__, names))})"
     return (assigned, other) if values[0] else (other, assigned)
 
 

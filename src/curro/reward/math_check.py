@@ -12,6 +12,7 @@ Its equality is taken with these fences:
   answer "what is 2x+1?" or be unsolved, and only the question tells.
 * Units are taken off before (`curro.reward.notation.expression`): math-verify takes the t of 5 - 2t for one.
 * R and r differ where one answer has both (math-verify reads capitals as small letters, so that R - r is 0).
+* Logarithms are those of positive numbers: log xy is log x + log y.
 * dy/dx = 2x is not dy/dx = 3x (SymPy takes the derivative of the name y, which is 0).
 """
 
@@ -150,6 +151,8 @@ def _same(gold: Any, answer: Any) -> bool:
             return same
     if isinstance(gold, str) or isinstance(answer, str):
         return gold == answer != ""
+    if isinstance(gold, sympy.Expr) and isinstance(answer, sympy.Expr) and gold.has(sympy.log):
+        gold, answer = (sympy.expand_log(side, force=True) for side in (gold, answer))
     sets = _solutions(gold), _solutions(answer)
     if sets[0] is not None and sets[1] is not None and _same_variable(gold, answer):
         gold, answer = sets

@@ -7,6 +7,7 @@ import html
 import re
 import unicodedata
 from fractions import Fraction
+from math import perm
 from typing import Any
 
 LONGEST = 1000
@@ -124,7 +125,7 @@ _NO_PRODUCTS = (
 """Words and units of two or three letters."""
 _PRODUCT = re.compile(
     r"""(?:(?P<command>\\(?!q?quad\b|text)[A-Za-z]+[ ])|(?<![A-Za-z\\]))
-    (?!(?i:NO_PRODUCTS)(?![A-Za-z])) (?![A-Za-z]{0,2}[A-Z][a-z]) (?:
+    (?!(?!(?<=\\pi[ ])hr|(?:an|as|at|by|my)\^)(?i:NO_PRODUCTS)(?![A-Za-z])) (?![A-Za-z]{0,2}[A-Z][a-z]) (?:
       (?:(?<=\d)(?<!\b0)|(?<=[+=])|(?<=[+=][ ])|(?<=[ ]-[ ])|(?<=\d\*)|(?<=[α-ω])) [A-Za-z]{2,3}
         (?![A-Za-z(]|\s*(?:_|\(?(?:in[ ])?base))
     | (?:(?<=[\d)}]-)|(?<=[\d}])|(?<=\}[ ])) [A-Za-z]{2} (?![A-Za-z_]|\s*\(?(?:in[ ])?base)
@@ -197,6 +198,18 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
         r"\\binom{\1\2}{\3\4}",
     ),
     (re.compile(rf"(?:\{{\s*\}})?_{_DIGITS}C_{_DIGITS}"), r"\\binom{\1\2}{\3\4}"),
+    (re.compile(rf"(?<![\w)}}\]])(?:\{{\s*\}})?\^\s*{_DIGITS}\s*C_\s*{_DIGITS}"), r"\\binom{\1\2}{\3\4}"),
+    (
+        re.compile(r"(?<![\w.])(?:(?:\{\s*\})?_(?:\d|\{\d{1,3}\})P_|\d{1,3}P)(?:\d{1,3}|\{\d{1,3}\})(?!\w)"),
+        lambda m: str(perm(*map(int, re.findall(r"\d+", m[0])))),
+    ),
+    (re.compile(r"\\(?:sfrac|nicefrac|flatfrac)(?=\s*\{)"), r"\\frac"),
+    (re.compile(r"\\(?:[hv]space|[hv]?phantom)\*?\s*\{[^{}]*\}|\\(?:thin|med|thick|en)space(?![a-z])"), " "),
+    (re.compile(r"\{\s*\\(times|cdot)\s*\}"), r"\\\1 "),
+    (re.compile(r"\{\}\s*(?=\^\s*\{?\s*\\circ)"), ""),
+    (re.compile(r"(?<![\w}])\{(\d+)\}(?=_)"), r"\1"),
+    (re.compile(r"(\\sqrt\s*\[\s*\d+\s*\])\s*([\da-z])"), r"\1{\2}"),
+    (re.compile(r"(?<=\d)\s*\\l?or(?![a-z])\s*(?=[a-z]\s*=)"), " or "),
     (re.compile(r"(?<![\w.])(\d+)(?: choose |C)(\d+)\b(?!\s*\(?(?:in )?base)"), r"\\binom{\1}{\2}"),
     (re.compile(r"\\\(\s*(\\(?:text|mathrm)\s*\{[^{}]{1,40}\})\s*\\\)"), r"\1"),
     (
@@ -293,9 +306,9 @@ _SYNONYMS = {
     for word, synonyms in {
         "no solution": r"no solutions|no real solution|no real solutions"
         r"|there is no solution|there are no solutions|\emptyset|\varnothing"
-        r"|\{\}|empty set",
+        r"|\{\}|empty set|x \in \emptyset|x\in\emptyset|x \in \varnothing|x\in\varnothing",
         "does not exist": "dne|limit does not exist|it does not exist",
-        r"\infty": r"infinity|positive infinity|+\infty",
+        r"\infty": r"infinity|inf|positive infinity|+\infty",
         r"-\infty": "negative infinity|minus infinity|-infinity",
         "all real numbers": r"all reals|all real x|\mathbb{r}|(-\infty,\infty)|(-\infty, \infty)"
         r"|(-\infty, +\infty)|(-\infty,+\infty)|x \in \mathbb{r}|x\in\mathbb{r}",
@@ -316,6 +329,7 @@ def ends_with(sentence: str, answer: str) -> bool:
 def assignments(text: str) -> dict[str, str] | None:
     """The values of x=1, y=2 by their distinct names; None for another text."""
     text = STYLED.sub(r"\1", _CASES.sub(lambda m: m[1].replace(r"\\", ","), unwrapped(text)))
+    text = re.sub(r"\\[,;:! ]", " ", text)
     parts = [re.fullmatch(r"([a-zA-Z])\s*=\s*([^=,]+)", part.strip()) for part in _ITEMS.split(text)]
     values = {part[1]: part[2].strip() for part in parts if part}
     return values if len(values) == len(parts) > 1 else None
@@ -346,15 +360,23 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\A[a-z]?\s*\\in\s*(?=[(\[]|\\(?:emptyset|varnothing))"), ""),
     (re.compile(r"\\lg(?![a-z])"), r"\\log_{10} "),
     (re.compile(r"\\log_\s*\{?e\}?(?![a-z])"), r"\\ln "),
+    (re.compile(r"\A(?:[A-Z]|\\(?:vec|mathbf|overrightarrow)\s*\{\s*\w\s*\})\s*=\s*(?=\\?\{|\()"), ""),
     (re.compile(r"\\langle"), "("),
     (re.compile(r"\\rangle"), ")"),
     (re.compile(r"\\(?:vec|hat|mathbf|mathcal|overrightarrow)\s*\{\s*(\w)\s*\}"), r"\1"),
     (re.compile(r"\s*\\&\s*|,\s*and\s+"), ", "),
     (re.compile(r"(?<=[\])])\s*[Uu]\s*(?=[\[(])"), r"\\cup "),
+    (
+        re.compile(
+            r"(?<=[\])])\s*(?:or\b|\\text\s*\{\s*or\s*\})\s*(?:[a-z]\s*\\in\s*)?(?=[(\[][^()\[\]]*\\infty)"
+        ),
+        r"\\cup ",
+    ),
+    (re.compile(r"\A(?:[a-z]\s*=\s*)?(\\[dt]?frac\s*\{[^{},]*)\\pm(?![a-z])([^,]*)\Z"), r"\1+\2, \1-\2"),
     (re.compile(r"(?<=[\[(])([^;\[\]()]+);([^;\[\]()]+)(?=[\])])"), r"\1,\2"),
     (re.compile(rf"(?<![A-Za-z\\])({_FUNCTIONS})(?=[ (_^\d{{]|[a-z](?![a-z]))"), r"\\\1"),
     (re.compile(r"[(\[]\s*(?=\\begin\s*\{array)|(?<=array\})\s*[)\]]"), ""),
-    (re.compile(r"(?<=\{)(?:[bvV]?matrix\}|array\}(?:\{[clr|]*\})?)"), "pmatrix}"),
+    (re.compile(r"(?<=\{)(?:(?:[bvV]|small)?matrix\}|array\}(?:\{[clr|]*\})?)"), "pmatrix}"),
     (re.compile(r"(?<=\\\\)\s*\[\w+\]"), ""),
     (re.compile(r"\A[\[(]([^\[\]()]*)[\])]\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z"), r"(\1)"),
     (re.compile(r"\A\[\s*(\[[^\[\]]+\](?:\s*,\s*\[[^\[\]]+\])*)\s*\]\Z"), _matrix),
@@ -379,7 +401,7 @@ def expression(text: str) -> str:
     """An answer as math-verify reads it best: unwrapped, in LaTeX, with its marks in their usual forms."""
     text = unwrapped(text)
     builder = _SET_BUILDER.match(text)
-    if builder and re.search(r"[<>]|\\[lg]eq?(?![a-z])", builder[1]):
+    if builder and re.search(r"[<>]|\\(?:[lg]eq?|neq?)(?![a-z])", builder[1]):
         text = builder[1]
     text = re.sub(rf"\A(?:\\?\$|[{CURRENCIES}])\s*(?=[\d.(\\-])", "", text)
     for pattern, mark in _MARKS:
@@ -391,7 +413,7 @@ def expression(text: str) -> str:
 
 _DEEPEST = 4
 _CALL = re.compile(
-    r"(?:(?P<sign>\^)|(?<![A-Za-z\\])(?P<name>sqrt|abs|(?P<choose>C(?=\(\s*\w+\s*,\s*\w+\s*\)))))\s*"
+    r"(?:(?P<sign>\^)|(?<![A-Za-z\\])(?P<name>sqrt|cbrt|abs|(?P<choose>C(?=\(\s*\w+\s*,\s*\w+\s*\)))))\s*"
     r"\((?P<inside>(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*)\)"
 )
 
@@ -403,7 +425,9 @@ def _called(match: re.Match[str]) -> str:
         return f"^{{{inside}}}"
     if match["choose"]:
         return r"\binom{{{}}}{{{}}}".format(*inside.split(","))
-    return rf"\sqrt{{{inside}}}" if match["name"] == "sqrt" else f"|{inside}|"
+    if match["name"] == "abs":
+        return f"|{inside}|"
+    return rf"\sqrt{'[3]' * (match['name'] == 'cbrt')}{{{inside}}}"
 
 
 UNIT_SYMBOLS = "msghlLNJWVAKCFTdp"

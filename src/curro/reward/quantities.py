@@ -245,7 +245,7 @@ _WRITTEN: list[tuple[re.Pattern[str], Any]] = [
     (
         re.compile(
             r"(?P<whole>\d*)\.(?P<fixed>\d*?)(?P<period>\\overline\s*\{\d+\}|\\bar\s*\{?\d+\}?"
-            r"|(?:\\dot\s*\{?\d\}?)+|\(\d+\)|(?P<same>\d)(?P=same){2,}(?=\.\.\.|\\l?dots))(?:\.\.\.|\\l?dots)?(?=\\?%?\Z)"
+            r"|(?:\\dot\s*\{?\d\}?)+|\(\d+\)|(?:(?P<same>\d{1,6}?)(?P=same){2,}|(?<=\.)(?P<pair>\d{2,6}?)(?P=pair))(?=\.\.\.|\\l?dots))(?:\.\.\.|\\l?dots)?(?=\\?%?\Z)"
         ),
         _repeating,
     ),
@@ -255,6 +255,10 @@ _WRITTEN: list[tuple[re.Pattern[str], Any]] = [
     ),
     (re.compile(r"\A(\d{1,2})((?:,\d{2})+,\d{3})(?![\d,])"), lambda m: m[1] + m[2].replace(",", "")),
     (re.compile(r"\A\(([^(),]*)\)\Z"), r"\1"),
+    (re.compile(r"\A\{(\\frac\{[^{}]*\}\{[^{}]*\})\}\Z"), r"\1"),
+    (re.compile(r"\A(\d{1,3}(?: \d{3})+),(\d{1,2}|\d{4,})\Z"), lambda m: f"{m[1].replace(' ', '')}.{m[2]}"),
+    (re.compile(r"(?<=[A-Za-z])\^\s*\{\s*(-?[1-4])\s*\}"), r"^\1"),
+    (re.compile(r"(?<=[a-z]{2}) (squared|cubed)\b"), lambda m: "^2" if m[1] == "squared" else "^3"),
     (re.compile(r"(?<=\d)(?:\^\s*\{?)?\s*(?:\\text\s*\{)?(?:st|nd|rd|th)\}{0,2}\Z"), ""),
 ]
 
@@ -322,7 +326,7 @@ def _unit(rest: str) -> tuple[str, bool] | None:
     if percent:
         tail = rest[percent.end() :]
         return ("", True) if not tail or _is_unit(tail) else None
-    rest = re.sub(r"\\frac\s*\{([^{}\d]+)\}\s*\{([^{}\d]+)\}", r"\1/\2", rest)
+    rest = re.sub(r"\\frac\s*\{([^{}\d]+)\}\s*\{([^{}\d]+(?:\^\s*[1-4]\s*)?)\}", r"\1/\2", rest)
     degree = _DEGREE.fullmatch(rest)
     if degree:
         return f"°{degree['scale'].lower()}" if degree["scale"] else "degree", False
@@ -355,7 +359,7 @@ def _currency(sign: str | None) -> str:
 
 def _measure(number: Number) -> tuple[str, Fraction] | None:
     """What is measured, such as `length^2` or `length/time`, and the unit's size; None if it is not known."""
-    text = _WRITTEN_UNITS.get(number.unit, number.unit).replace(r"\mu ", "µ")
+    text = _WRITTEN_UNITS.get(number.unit, number.unit).replace(r"\mu ", "µ").replace(r"\cdot", " ")
     text = re.sub(r"\b(square|cubic|sq|cu)\b\.?\s*(\w+)", lambda m: f"{m[2]}^{2 + (m[1][0] == 'c')}", text)
     size, powers, sign = Fraction(1), Counter[str](), 1
     parts = re.findall(r"([^\W\d_]+|[°¢€£¥₹][cf]?|/)\.?\s*(?:\^?\s*\{?\s*(-?\d)\s*\}?)?", text)

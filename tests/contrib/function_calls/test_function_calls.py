@@ -273,6 +273,8 @@ def test_names_values_and_what_is_optional(text, right):
         [[["x"], [1]], {"a": [[2]]}],
         "```python\nprint(1)\n```",
         ["```"],
+        "",
+        {"a": ["", {"b": ""}]},
     ],
 )
 @pytest.mark.parametrize("form", ["%s", "```json\n%s\n```", "<tool_call>\n%s\n</tool_call>"])
@@ -280,6 +282,29 @@ def test_a_value_of_any_shape_is_itself_and_no_other(value, form):
     answer = json.dumps([{"name": "f", "arguments": {"v": value}}])
     assert score(form % answer[1:-1], answer) == score(example({"answer": answer}), answer) == 1.0
     assert score(form % json.dumps({"name": "f", "arguments": {"v": [value, 1]}}), answer) == 0.0
+
+
+@pytest.mark.parametrize("value", ["", {"b": ""}])
+def test_an_argument_of_plain_calls_is_not_optional(value):
+    answer = json.dumps([{"name": "f", "arguments": {"a": value, "c": 1}}])
+    assert score(answer, answer) == 1.0
+    assert score("f(c=1)", answer) == score("f(a={}, c=1)", answer) == score("f(a='x', c=1)", answer) == 0.0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '<tool_call>\n{"name": "f", "arguments": %s}\n</tool_call>',
+        "<function=f>%s</function>",
+        "[TOOL_CALLS]f%s",
+        '<tool_call>{"name": "f", "arguments": %s}',
+    ],
+)
+@pytest.mark.parametrize(
+    "value", ["a </tool_call> b", "<tool_call>{}</tool_call>", "</function>", "<b>", "\\u003c"]
+)
+def test_a_tag_within_a_text_ends_no_call(form, value):
+    assert parse_calls(form % json.dumps({"a": value})) == [Call("f", (), {"a": value})]
 
 
 def test_several_calls_in_any_order_each_used_once():

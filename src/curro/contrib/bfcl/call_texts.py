@@ -22,6 +22,7 @@ Nothing is evaluated: Python and JSON are parsed, and only literals are values.
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import warnings
@@ -71,6 +72,7 @@ _TAGGED = re.compile(
     rf"(?:{_OPENING})(.*?)(?=<\|?/?\w*(?:tool|func|action|plugin)|<\|/?(?!\|)[a-z_]+\|>|\[/?TOOL_CALLS?\]|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
+_JSON_BEGINS = re.compile(rf"(?:{_OPENING}|<function=[\w.-]+>)\s*(?:[\w.-]+\s*)?(?=[\[{{])", re.IGNORECASE)
 _NAMESPACE = re.compile(r"(</?)(?:\w+:|｜\w+｜|longcat_(?=arg_))(?=\w)")
 _UNREAD = re.compile(r"[A-Za-z_][\w.]*\(.*\)[.;]?", re.DOTALL)
 _FENCE = re.compile(r"```[ \t]*([A-Za-z_]*)[ \t]*\n(.*?)(?:```(?![\"'\\\w])|\Z)", re.DOTALL)
@@ -128,6 +130,7 @@ def read_calls(text: str) -> list[Call] | None:
     text = _NAMESPACE.sub(r"\1", without_end_tokens(in_answer_tags(text) or text)).strip()
     if len(text) > LONGEST:
         raise Broken("too long")
+    text = _without_tags_in_json(text)
     for read in (_marked, _fenced, _bare, _in_lines):
         text = text if read is _marked else _REFUSED.sub("", text)
         calls = read(text)
@@ -136,6 +139,18 @@ def read_calls(text: str) -> list[Call] | None:
     if _MARK.search(text) or _UNREAD.fullmatch(text):
         raise Broken(text[:80])
     return None
+
+
+def _without_tags_in_json(text: str) -> str:
+    """The text with another form of < within the JSON behind a tag: a text there may hold `</tool_call>`."""
+    parts, position = [], 0
+    for begins in _JSON_BEGINS.finditer(text):
+        if begins.start() >= position:
+            with contextlib.suppress(ValueError, RecursionError):
+                _, end = json.JSONDecoder().raw_decode(text, begins.end())
+                parts += [text[position : begins.end()], text[begins.end() : end].replace("<", r"\u003c")]
+                position = end
+    return "".join(parts) + text[position:]
 
 
 def _marked(text: str) -> list[Call] | None:

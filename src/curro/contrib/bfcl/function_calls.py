@@ -259,10 +259,13 @@ def _has_allowed_values(item: Any) -> bool:
 
 
 def _only(value: Any) -> Any:
-    """A value as BFCL writes one that is allowed alone: a dict has a list of allowed values for each key."""
+    """A value as BFCL writes one that is allowed alone: a dict has a list of allowed values for each key.
+
+    "" would make it optional, and a space is the same text.
+    """
     if isinstance(value, dict):
         return {name: [_only(item)] for name, item in value.items()}
-    return [_only(item) for item in value] if isinstance(value, list) else value
+    return [_only(item) for item in value] if isinstance(value, list) else " " if value == "" else value
 
 
 def _described(functions: Any) -> Iterator[tuple[str, dict[str, Any]]]:
