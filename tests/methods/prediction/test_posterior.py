@@ -195,3 +195,16 @@ def test_the_concentration_of_prompts_that_are_nearly_alike():
     posterior.prior_mean, posterior.prior_square = 0.0, 1.0
     posterior.prior_within = 1 - 1 / (WIDE + 0.5)
     assert posterior.prior[2] == pytest.approx(WIDE - 0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("ends", [(1e15, 1e15 + 1), (1e15, 1e15 + 0.125), (-1e15 - 0.125, -1e15)])
+def test_a_run_of_the_largest_rewards_goes_on(ends):
+    def begun():
+        return Curriculum("posterior", 4, reward_range=ends)
+
+    curriculum, twin = begun(), begun()
+    with pytest.warns(RuntimeWarning, match="the reward range is"):
+        curriculum.observe(curriculum.select(2, step=0).tickets, [[1e14, -1e14]] * 2)
+    curriculum.select(2, step=1)
+    twin.load_state_dict(curriculum.state_dict())
+    assert twin.select(2, step=2).prompts.tolist() == curriculum.select(2, step=2).prompts.tolist()

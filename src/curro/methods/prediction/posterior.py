@@ -277,9 +277,10 @@ def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     check_state(losses.shape == here["losses"].shape, "posterior/losses", "is not of the half-lives")
     numbers = [value for value in state.values() if isinstance(value, float | int)]
     check_state(np.isfinite([*numbers, *losses]).all(), "posterior", "has numbers that are not finite")
-    ranges = -1e15 <= state["low"] < state["high"] <= 1e15 and state["prior_visits"] > 0
-    moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e15
-    is_within = 0 <= state["prior_within"] <= 1e30
+    # rewards and the range's ends go to 1e15, and a range there is 1/8 wide or wider: rates go to 1.6e16
+    ranges = -1e17 <= state["low"] < state["high"] <= 1e17 and state["prior_visits"] > 0
+    moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e17
+    is_within = 0 <= state["prior_within"] <= 1e34
     check_state(ranges and moments and is_within, "posterior", "has moments that no rewards have")
 
 
