@@ -191,7 +191,9 @@ class Rounds:
         except FillError:
             is_larger = rows > SIZE * self.world.size  # than all prompts together
             has_lost = owner.fill.batch_counts.failed > 0  # groups that count towards the limit
-            is_short = owner.fill.exhausted or is_larger or has_lost
+            # the groups of estimates count too, and leave when their prompts come again
+            has_estimates = bool(owner.fill._estimated)
+            is_short = owner.fill.exhausted or is_larger or has_lost or has_estimates
             assert self.fill.when_short == "error" or is_short, "a batch that could be topped up is short"
             batch = []
             if self.processes > 1:
