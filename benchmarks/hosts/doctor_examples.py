@@ -1,9 +1,9 @@
-"""Logs of the formats that `curro doctor` reads, written by TRL, wandb and verl themselves.
+"""Logs of the formats that `curro doctor` reads, written by TRL, wandb, trackio and verl themselves.
 
-    python -m benchmarks.hosts.doctor_examples trl FOLDER     # TRL's own and wandb's
+    python -m benchmarks.hosts.doctor_examples trl FOLDER     # TRL's own, wandb's and trackio's
     python -m benchmarks.hosts.doctor_examples verl FOLDER    # the same rollouts, dumped by verl
 
-The first needs TRL and wandb, and trains a small model of the lab to spell words backward with TRL's
+The first needs TRL, wandb and trackio, and trains a small model of the lab to spell words backward with TRL's
 own GRPO, without curro, for a few minutes on a core; the second needs verl.
 """
 
@@ -17,8 +17,9 @@ STEPS, PROMPTS, GROUP, ROWS = 60, 8, 8, 160
 
 
 def trl(folder: Path) -> None:
-    """Train with TRL."""
-    os.environ |= {"WANDB_MODE": "offline", "WANDB_DIR": str(folder), "HF_HUB_OFFLINE": "1"}
+    """Train with TRL, and export what trackio keeps."""
+    os.environ |= {"WANDB_MODE": "offline", "WANDB_DIR": str(folder), "TRACKIO_DIR": str(folder / "trackio")}
+    os.environ |= {"HF_HUB_OFFLINE": "1"}
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
@@ -37,11 +38,13 @@ def trl(folder: Path) -> None:
     config = GRPOConfig(
         output_dir=str(folder / "trl"), per_device_train_batch_size=PROMPTS * GROUP, num_generations=GROUP,
         max_completion_length=16, max_steps=STEPS, learning_rate=3e-4, logging_steps=1, save_strategy="no",
-        log_completions=True, num_completions_to_print=0, report_to="wandb", use_cpu=True,
+        log_completions=True, num_completions_to_print=0, report_to=["wandb", "trackio"], use_cpu=True,
         bf16=False, disable_tqdm=True, project="doctor", run_name="words", seed=0,
     )  # fmt: skip
     data = Dataset.from_list([{"prompt": row["prompt"], "answer": row["answer"]} for row in rows])
-    GRPOTrainer(model, [correct, short], config, data, processing_class=tokenizer).train()
+    trainer = GRPOTrainer(model, [correct, short], config, data, processing_class=tokenizer)
+    trainer.train()
+    trainer.save_state()
 
 
 def verl(folder: Path) -> None:

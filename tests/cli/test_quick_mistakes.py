@@ -46,6 +46,7 @@ TYPOS = [
     ("train --data rows.jsonl", "name a model for rows.jsonl: --model with a folder, a hub"),
     (f"{OWN} --prompt-column problem", "no prompt column 'problem'"),
     (f"{OWN} --signal acc", "--signal acc: the reward has no such part; it has: "),
+    ("train --lr 1e-4", "--learning-rate"),
     ("train Rows.jsonl", "as in --data"),
     ("train --reward maths", "did you mean 'math'?"),
     ("train --reward rewards.py", "names a file and no function: write rewards.py:FUNCTION"),

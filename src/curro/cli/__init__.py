@@ -125,6 +125,8 @@ NEEDED = {
 def _mistyped(error: Any) -> str:
     """What is wrong with the words of a command line, and where its help is."""
     context: Any = getattr(error, "ctx", None)
+    if context is not None and (meant := _abbreviated(getattr(error, "option_name", ""), context)):
+        error.possibilities = meant
     sentence = error.format_message().rstrip(".")
     for theirs, ours in NEEDED.items():
         sentence = sentence.replace(theirs, ours)
@@ -137,6 +139,13 @@ def _mistyped(error: Any) -> str:
             f"{sentence[len(extra) : -1]} stands without an option: write its option before it{example}"
         )
     return f"{sentence} (see {getattr(context, 'command_path', 'curro')} --help)"
+
+
+def _abbreviated(option: str | None, context: Any) -> list[str]:
+    """The options whose words begin with the letters of what was typed: `--learning-rate` for `--lr`."""
+    letters = (option or "").lstrip("-")
+    options = [name for item in context.command.params for name in item.opts if name.startswith("--")]
+    return [name for name in options if "".join(word[0] for word in name[2:].split("-")) == letters]
 
 
 def _sentence(error: OSError) -> str:

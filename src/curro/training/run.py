@@ -23,7 +23,7 @@ from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import compute_with, precision_warning
 from curro.rollout.engines.plain_generation import end_ids, prompt_ids
-from curro.rollout.sampling import evaluate
+from curro.rollout.sampling import beside_training, evaluate
 from curro.runs.folder import RunFolder
 from curro.training.plan import HeldOut, Plan
 from curro.training.recorder import Recorder
@@ -209,6 +209,8 @@ def _train(
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
     else:
+        if last is None:
+            _try_judge(plan, say)
         os.environ.setdefault("WANDB_PROJECT", trainer.args.project)  # transformers names it in no other way
         with saving_on_error(trainer, recorder, say), stopping_cleanly(recorder, say):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
@@ -231,6 +233,28 @@ def _notes(plan: Plan) -> list[str]:
         sentences.append(describe_signal(curriculum.signal_parts))
     sentences.append(_beyond_context(plan))
     return [sentence for sentence in sentences if sentence is not None]
+
+
+TRIAL = 10
+"""Judgments that a policy has to make before METIS relies on it."""
+
+
+def _try_judge(plan: Plan, say: Callable[[str], None]) -> None:
+    """Ask the policy for some judgments if the selection relies on them, and say how many cannot be read."""
+    predictor = getattr(plan.curriculum.selection, "predictor", None)
+    if predictor is None or not hasattr(predictor, "trial"):
+        return
+    numbers = np.arange(min(TRIAL, plan.curriculum.table.size))
+    with beside_training(plan.model, plan.settings.seed):
+        share = predictor.trial(numbers)
+    failed = f"{len(numbers) - round(share * len(numbers))} of the policy's first {len(numbers)} judgments"
+    if share == 0:
+        say(
+            f"{failed} cannot be read, and METIS chooses at random as long as none can: give it an "
+            "instruction-tuned model, more max_tokens or another template, or take frontier"
+        )
+    elif share <= 0.5:
+        say(f"{failed} cannot be read; a prompt whose judgment fails is chosen last")
 
 
 TEMPLATE_TOKENS = 256

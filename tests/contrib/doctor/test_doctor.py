@@ -1,4 +1,4 @@
-"""The doctor on files that TRL 1.16, wandb and verl wrote, and on logs of known trouble."""
+"""The doctor on files that TRL 1.16, wandb, trackio and verl wrote, and on logs of known trouble."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from curro.contrib.doctor.logs import examine, next_steps, read_log, replayed
 from curro.core.errors import ConfigError
+from curro.contrib.doctor.logs import examine, next_steps, read_log, replayed
 
 LOGS = Path(__file__).parent / "logs"
 """Three steps of 8 groups of 8 rollouts; made by `benchmarks.hosts.doctor_examples`."""
@@ -69,6 +69,26 @@ def test_a_conversation_counts_by_its_last_message(tmp_path):
     assert log.has_signal(log.reward).tolist() == [True, False, False]
 
 
+@pytest.mark.parametrize("name", ["trl/trainer_state.json", "trackio.json"])
+def test_metrics_tell_the_share_of_flat_groups(name):
+    flat = json.loads((LOGS / "trl" / "trainer_state.json").read_text())["log_history"]
+    shares = [row["frac_reward_zero_std"] for row in flat]
+    shown = words(LOGS / name)
+    assert "of the groups have no signal" in shown
+    assert "all right from all wrong" in shown
+    if name.startswith("trl"):
+        assert shown.startswith(f"{np.mean(shares):.1%}")
+
+
+def test_a_csv_of_wandb(tmp_path):
+    (tmp_path / "export.csv").write_text(
+        '"Step","run - train/reward","run - train/reward__MIN","run - train/frac_reward_zero_std",'
+        '"run - eval/accuracy"\n' + "".join(f"{i},{i / 10},0,0.5,{1 - i / 10}\n" for i in range(10))
+    )
+    assert words(tmp_path / "export.csv").startswith("50.0% of the groups have no signal")
+    assert "held-out success falls" in advice(tmp_path / "export.csv")
+
+
 def test_a_table_of_wandb():
     log = read_log(LOGS / "wandb.table.json")
     assert (len(log.prompt), len(log.reward)) == (8, 64)
@@ -89,10 +109,11 @@ def test_shares_costs_and_returns_by_hand(tmp_path):
     assert "flat in 50% of 2 visits after a flat one, and in 0% of 1 after one with a signal" in shown
 
 
-def rollouts(groups):
+def rollouts(groups, **columns):
     """A line a rollout, of groups of these rewards."""
     return [
         {"prompt": f"p{i}", "step": i // 4, "reward": reward, "completion": f"{i} {j}"}
+        | {name: values[i][j] for name, values in columns.items()}
         for i, group in enumerate(groups)
         for j, reward in enumerate(group)
     ]
@@ -106,6 +127,10 @@ TROUBLES = {
     ],
     "temperature": [row | {"completion": "same"} for row in rollouts([[0, 1]] * 4)],
     "pays silence": [row | {"completion": " "} for row in rollouts([[1, 0], [1, 1]])],
+    "advantages across prompts": [
+        row | {"group_id": f"g{i // 3}"} for i, row in enumerate(rollouts([[0, 1]] * 3))
+    ],
+    "across prompts are noise": rollouts([[0, 1]] * 2, advantage=[[1, -1]] * 2),
     "rewards are missing": rollouts([[0, 1], [None, 1]]),
     "too hard": rollouts([[0, 0]] * 3 + [[0, 1]]),
     "solved prompts": rollouts([[1, 1]] * 3 + [[0, 1]]),
@@ -172,10 +197,10 @@ def test_a_replay_says_nothing_of_its_own_runs(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("log.jsonl", "nonsense"), ("log.json", "[1]"), ("log.json", "{}"),
+    [("log.jsonl", "nonsense"), ("log.json", "[1]"), ("log.json", "{}"), ("log.csv", "a,b\n1,2\n"),
      ("log.jsonl", ""),
      ("log.parquet", "x"), ("log.txt", "x"), ("log.jsonl", '{"prompt": "a", "answer": "b"}\n'),
-     ("log.jsonl", '{"prompt": "a", "reward": 1, "tokens": [[]]}\n'),
+     ("log.jsonl", '{"prompt": "a", "reward": 1, "tokens": [[]]}\n'), ("log.csv", "prompt,reward\na,x\n"),
      ("log.jsonl", '{"prompt": "a", "rewards": []}\n'), ("log.jsonl", '{"prompt": "\xff", "reward": 1}\n'),
      ("log.json", '[{"prompt": "a", "reward": 1, "step": %s}]' % ("9" * 30)),
      ("log.jsonl", '{"prompt": [{"role": 5}], "reward": 1}\n'),
@@ -191,7 +216,7 @@ def test_what_is_no_log_is_refused(tmp_path, name, content):
     ("content", "named"),
     [
         ("", r"log\.jsonl is empty$"),
-        ('{"question": "1+1?", "answer": "2"}', r"log\.jsonl has no rollouts .*with --reward$"),
+        ('{"question": "1+1?", "answer": "2"}', r"log\.jsonl has neither .*with --reward$"),
     ],
 )
 def test_a_data_set_and_an_empty_file_are_called_so(tmp_path, content, named):

@@ -16,8 +16,8 @@ def doctor(
     log: Annotated[
         str,
         typer.Argument(
-            help="What a run of any trainer logged: TRL's output_dir or its completions; verl's "
-            "rollout_data_dir; a table of wandb; or lines of "
+            help="What a run of any trainer logged: TRL's output_dir, its completions or trainer_state.json; "
+            "verl's rollout_data_dir; an export of wandb or trackio; or lines of "
             '{"prompt_id": ..., "rewards": [...]}. With --reward: a data set.'
         ),
     ],
@@ -40,15 +40,17 @@ def doctor(
     Says how many groups gave no gradient and what they cost, whether the same prompts come back flat, what
     methods of curro would have found in these very groups, which rewards look wrong, and what to do next.
     """
-    from curro.contrib.doctor.logs import examine, next_steps, read_log, replayed
+    from curro.contrib.doctor.logs import Rollouts, examine, next_steps, read_log, replayed
 
     console = plain_console()
     if reward is not None:
         columns = {"answer_column": answer_column, "prompt_column": prompt_column}
         _check_data(console, log, reward, {k: v for k, v in columns.items() if v is not None})
         return
-    rollouts = read_log(Path(log))
-    findings = [*examine(rollouts), *replayed(rollouts)]
+    read = read_log(Path(log))
+    findings = examine(read)
+    if isinstance(read, Rollouts):
+        findings += replayed(read)
     for finding in findings:
         console.print(finding.words, soft_wrap=True)
     console.print("\nWhat to do next:")

@@ -27,13 +27,25 @@ from curro.core.text import printable, readable
 
 PROMPT = ("prompt_id", "prompt", "input", "uid", "key", "question")
 REWARD = ("reward", "rewards", "score")
-STEP = ("step", "global_step")
+STEP = ("step", "global_step", "train/global_step", "_step", "Step")
 TOKENS = ("tokens", "completion_tokens", "response_length")
 TEXT = ("completion", "output", "response", "text")
-ADVANTAGE = "advantage"
+GROUP, ADVANTAGE = "group_id", "advantage"
 """What trainers and loggers call the columns of rollouts; TRL names each reward's after its function."""
 
-OTHERS = {*PROMPT, *STEP, *TOKENS, *TEXT, ADVANTAGE, "timestamp", "epoch", "id"}
+OTHERS = {
+    *PROMPT,
+    *STEP,
+    *TOKENS,
+    *TEXT,
+    GROUP,
+    ADVANTAGE,
+    "_timestamp",
+    "_runtime",
+    "timestamp",
+    "epoch",
+    "id",
+}
 
 TOLERANCE = 1e-9
 """Rewards of a group that differ by no more are equal."""
@@ -49,8 +61,9 @@ class Rollouts:
         prompts: the prompts' texts or keys by number.
         reward: float64 (R,), the sum of the parts; NaN if it is missing.
         parts: the parts of the reward by name, if there are several.
-        tokens: float64 (R,).
+        tokens, advantage: float64 (R,).
         text, is_empty: int64 and bool (R,): equal for equal completions, and whether they are blank.
+        mixed: the number of groups that the log made of several prompts.
         outcome: the part by which groups are judged: the first whose values are 0 and 1; empty for the sum.
     """
 
@@ -61,8 +74,10 @@ class Rollouts:
     reward: np.ndarray
     parts: dict[str, np.ndarray] = field(default_factory=dict)
     tokens: np.ndarray = field(default_factory=lambda: np.empty(0))
+    advantage: np.ndarray = field(default_factory=lambda: np.empty(0))
     text: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     is_empty: np.ndarray = field(default_factory=lambda: np.empty(0, np.bool_))
+    mixed: int = 0
     outcome: str = ""
 
     @property
@@ -90,9 +105,13 @@ class Rollouts:
 
 
 FILES = (
-    "completions_*.parquet", "completions/completions_*.parquet", "completions_*.table.json", "[0-9]*.jsonl"
+    "completions_*.parquet", "completions/completions_*.parquet", "completions_*.table.json", "[0-9]*.jsonl",
+    "trainer_state.json", "checkpoint-*/trainer_state.json",
 )  # fmt: skip
-"""What is read of a folder, by TRL, wandb and verl: all files of the first pattern that fits any."""
+"""What is read of a folder, by TRL, wandb and verl: all files of the first pattern, or the last state."""
+
+Curves = dict[str, np.ndarray]
+"""The metrics of a log by name, without `train/`: their known values in the order of the steps."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +126,7 @@ class Finding:
 # Reading
 
 
-def read_log(path: Path) -> Rollouts:
+def read_log(path: Path) -> Rollouts | Curves:
     """Read a log, whatever wrote it.
 
     Args:
@@ -130,10 +149,7 @@ def read_log(path: Path) -> Rollouts:
         if not table.num_rows:
             raise ConfigError(f"{path} is empty")
         if not (_first(table, PROMPT) and _reward_columns(table)):
-            raise ConfigError(
-                f"{path} has no rollouts (a prompt and a reward a line): its columns are "
-                f"{', '.join(map(printable, table.column_names[:12]))}; a data set is checked with --reward"
-            )
+            return _curves(table, path)
         log = _rollouts(table)
     except ConfigError:
         raise
@@ -162,26 +178,29 @@ def _files(path: Path) -> list[Path]:
             path.glob(pattern), key=lambda file: [int(n) for n in re.findall(r"\d{1,15}", str(file))]
         )
         if files:
-            return files
+            return files[-1:] if pattern.endswith("state.json") else files
     if (path / "groups.jsonl").is_file() or (path / "curro").is_dir():
         raise ConfigError(f"{path} is a run folder of curro: see curro report {path}")
     raise ConfigError(
-        f"{path} has no completions_*.parquet (TRL's log_completions=True) and no N.jsonl (verl's "
-        "rollout_data_dir): log the completions, which tell which prompts are flat, or name the file to read"
+        f"{path} has no completions_*.parquet (TRL's log_completions), N.jsonl (verl's rollout_data_dir) or "
+        "trainer_state.json: name the file to read"
     )
 
 
 def _table(file: Path) -> pa.Table:
+    import pyarrow.csv
     import pyarrow.json
     import pyarrow.parquet
 
-    if file.suffix not in (".parquet", ".jsonl", ".json"):
-        raise ConfigError(f"{file} is no log: name a .parquet, .jsonl or .json file")
+    if file.suffix not in (".parquet", ".csv", ".jsonl", ".json"):
+        raise ConfigError(f"{file} is no log: name a .parquet, .jsonl, .json or .csv file")
     if not file.stat().st_size:
         raise ConfigError(f"{file} is empty")
     try:
         if file.suffix == ".parquet":
             table = pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+        elif file.suffix == ".csv":
+            table = pyarrow.csv.read_csv(file)
         elif file.suffix == ".jsonl":
             options = pyarrow.json.ReadOptions(block_size=1 << 26)
             table = pyarrow.json.read_json(file, read_options=options)
@@ -196,11 +215,15 @@ def _table(file: Path) -> pa.Table:
 
 
 def _table_of_json(content: Any) -> pa.Table:
-    """Read a table of wandb, or a list of rows."""
+    """Read a trainer's state, a table of wandb, a metric of trackio, or a list of rows."""
     if isinstance(content, dict) and "columns" in content:
         content = [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
+    elif isinstance(content, dict) and "values" in content:
+        content = [{"step": row["step"], content["metric"]: row["value"]} for row in content["values"]]
+    elif isinstance(content, dict):
+        content = content.get("log_history")
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
-        raise ValueError("neither a list of rows nor an object with columns and data")
+        raise ValueError("neither a list of rows nor an object with log_history, columns or values")
     names = dict.fromkeys(name for row in content for name in row)
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in content])
 
@@ -258,30 +281,35 @@ def _rollouts(table: pa.Table) -> Rollouts:
     parts = {name: _numbers(table[name]) for name in names}
     all_RK = np.column_stack(list(parts.values()))
     reward = np.where(np.isnan(all_RK).all(axis=1), np.nan, np.nansum(all_RK, axis=1))
-    group = _groups(prompt_L, step_L if step else np.zeros_like(prompt_L))
+    group, mixed = _groups(table, prompt_L, step_L if step else np.zeros_like(prompt_L))
     first = np.unique(group, return_index=True)[1]
-    log = Rollouts(group, prompt_L[first], step_L[first], prompts, reward)
+    log = Rollouts(group, prompt_L[first], step_L[first], prompts, reward, mixed=mixed)
     if len(parts) > 1:
         binary = [name for name, values in parts.items() if {*np.unique(values[~np.isnan(values)])} == {0, 1}]
         log.parts, log.outcome = parts, (binary or [""])[0]
     log.tokens = _numbers(table[tokens]) if tokens else log.tokens
+    log.advantage = _numbers(table[ADVANTAGE]) if ADVANTAGE in table.column_names else log.advantage
     if text:
         log.text, texts = _codes(table[text])
         log.is_empty = np.array([not each.strip() for each in texts], np.bool_)[log.text]
     return log
 
 
-def _groups(prompt_L: np.ndarray, step_L: np.ndarray) -> np.ndarray:
-    """Number the group of each line: the lines of one prompt in one step, because trainers reorder a batch.
+def _groups(table: pa.Table, prompt_L: np.ndarray, step_L: np.ndarray) -> tuple[np.ndarray, int]:
+    """Number the group of each line, and count the groups that mix several prompts.
 
-    A prompt with n times as many lines in a step as most was drawn n times.
+    A group is what the log names, or else the lines of one prompt in one step, because trainers reorder a
+    batch. A prompt with n times as many lines in a step as most was drawn n times.
     """
+    if GROUP in table.column_names:
+        group, names = _codes(table[GROUP])
+        return group, len(np.unique(np.column_stack([group, prompt_L]), axis=0)) - len(names)
     keys = np.unique(np.column_stack([step_L, prompt_L]), axis=0, return_inverse=True)[1].ravel()
     sizes = np.bincount(keys)
     usual = int(np.bincount(sizes).argmax())
     part = np.where(sizes[keys] % usual == 0, _places(keys) // usual, 0)
     _, first, inverse = np.unique(keys * len(keys) + part, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse.ravel()]
+    return np.argsort(np.argsort(first))[inverse.ravel()], 0
 
 
 def _places(group: np.ndarray) -> np.ndarray:
@@ -292,12 +320,31 @@ def _places(group: np.ndarray) -> np.ndarray:
     return places
 
 
+def _curves(table: pa.Table, path: Path) -> Curves:
+    curves = {}
+    for name in table.column_names:
+        metric = name.rpartition(" - ")[2].removeprefix("train/")  # wandb: "run - train/reward"
+        if _is_numeric(table[name].type) and not metric.endswith(("__MIN", "__MAX")):
+            values = _numbers(table[name])
+            curves[metric] = values[~np.isnan(values)]
+    curves = {name: values for name, values in curves.items() if len(values)}
+    if not {"frac_reward_zero_std", "reward", "critic/score/mean"} & curves.keys():
+        raise ConfigError(
+            f"{path} has neither rollouts (a prompt and a reward a line) nor a trainer's metrics (reward, "
+            f"frac_reward_zero_std): its columns are {', '.join(map(printable, table.column_names[:12]))}; "
+            "a data set is checked with --reward"
+        )
+    return curves
+
+
 # Examining
 
 
-def examine(log: Rollouts) -> list[Finding]:
+def examine(log: Rollouts | Curves) -> list[Finding]:
     """Measure a log; findings in the order in which they are printed."""
-    return [*_waste(log), *_returns(log), *_suspicious(log)]
+    if isinstance(log, Rollouts):
+        return [*_waste(log), *_returns(log), *_suspicious(log)]
+    return list(_examine_curves(log))
 
 
 def next_steps(findings: Sequence[Finding]) -> list[str]:
@@ -354,7 +401,7 @@ def _returns(log: Rollouts) -> Iterator[Finding]:
 
 
 def _suspicious(log: Rollouts) -> Iterator[Finding]:
-    """Rewards and completions that look wrong."""
+    """Rewards, groups and completions that look wrong."""
     varies = log.has_signal(log.reward).mean()
     for name, values in log.parts.items():
         shown, own = readable(name, 60), log.has_signal(values).mean()
@@ -365,6 +412,22 @@ def _suspicious(log: Rollouts) -> Iterator[Finding]:
             words = f"The sum of the rewards varies in {varies:.0%} of the groups, {shown} in {own:.0%}."
             advice = f"Rank, gate and measure by {shown}: most of the update follows the other rewards."
             yield Finding(words, advice, 1)
+    sizes = np.maximum(np.bincount(log.group), 1)
+    mean = (np.bincount(log.group, np.nan_to_num(log.reward)) / sizes)[log.group]
+    if len(log.advantage) and not log.parts:  # the weights of parts are not in a log
+        signs = np.sign(np.where(np.abs(log.reward - mean) > TOLERANCE, log.reward - mean, 0))
+        wrong = (signs * np.sign(log.advantage) < 0).mean()
+    else:
+        wrong = 0.0
+    if log.mixed or wrong > 0.05:
+        words = (
+            f"{log.mixed:,} groups"
+            if log.mixed
+            else f"Groups (by the advantages of {wrong:.0%} of the rollouts)"
+        )
+        yield Finding(
+            f"{words} mix several prompts.", "Mend the groups: advantages across prompts are noise.", 0
+        )
     if len(log.text):
         kinds = np.unique(np.column_stack([log.group, log.text]), axis=0)[:, 0]
         same = ((np.bincount(kinds) == 1) & (np.bincount(log.group) > 1)).mean()
@@ -375,6 +438,41 @@ def _suspicious(log: Rollouts) -> Iterator[Finding]:
             yield Finding(
                 f"{paid:,} empty completions have the full reward.", "Mend the reward: it pays silence.", 0
             )
+
+
+HELD_OUT = re.compile(r"(eval[_/]|val)\S*(reward|acc|pass@1|score)\S*")
+
+
+def _examine_curves(curves: Curves) -> Iterator[Finding]:
+    """Say what metrics alone tell."""
+    if (flat := curves.get("frac_reward_zero_std")) is not None:
+        share, (_, recent) = float(flat.mean()), _ends(flat)
+        words = f"{share:.1%} of the groups have no signal, {recent:.1%} in the last fifth"
+        log_them = "Log completions (TRL: log_completions=True): they tell which prompts are flat."
+        yield Finding(f"{words} of {len(flat):,} steps.", log_them if share > 0.3 else "", 3)
+        yield Finding("Metrics do not tell all right from all wrong, nor one prompt from another.")
+        if (tokens := curves.get("num_tokens")) is not None:
+            yield Finding(f"They took about {share * tokens.max():,.0f} of {tokens.max():,.0f} tokens.")
+    reward = curves.get("reward", curves.get("critic/score/mean", np.zeros(1)))
+    if len(reward) > 1:
+        yield Finding("The training reward went from {:.3f} to {:.3f}.".format(*_ends(reward)))
+    for name, values in curves.items():
+        if HELD_OUT.fullmatch(name) and not name.endswith("std"):
+            (start, end), noise = _ends(values), float(np.diff(values).std()) if len(values) > 2 else 0.0
+            is_hacked = end < start - max(noise, 0.01) and _ends(reward)[1] > _ends(reward)[0]
+            words = f"Held-out {readable(name, 60)} went from {start:.3f} to {end:.3f}."
+            advice = "Read completions: the reward rises while held-out success falls, as where it is gamed."
+            yield Finding(words, advice if is_hacked else "", 0)
+    if (cut := curves.get("completions/clipped_ratio", np.zeros(1)).mean()) > 0.25:
+        yield Finding(
+            f"{cut:.0%} of the completions were cut at the length limit.", "Raise the length limit.", 2
+        )
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    """Average the first and the last fifth."""
+    n = max(1, len(values) // 5)
+    return float(values[:n].mean()), float(values[-n:].mean())
 
 
 # Replaying

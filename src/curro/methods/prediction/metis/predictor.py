@@ -99,6 +99,14 @@ class Metis(Predictor):
         self.judgments = self.failures = 0
         self.predicted = np.empty(0)
 
+    def trial(self, prompts: np.ndarray) -> float:
+        """The share of judgments of these prompts (P,) that can be read; nothing is kept."""
+        messages = [
+            self.template.messages([], self.statements.of(self.policy, prompt)) for prompt in prompts.tolist()
+        ]
+        replies = self.policy.answer(messages, self.max_tokens)
+        return float(np.mean([not np.isnan(read_prediction(reply.text)) for reply in replies]))
+
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """(7): the judgments of candidates (P,), 0 where one failed."""
         self._learn(step)
