@@ -87,7 +87,8 @@ loggers: .venv-loggers/loggers
 
 # those of contrib that need no packages of their own
 contrib: .venv/dev
-	$(BIN)/python -m pytest -n $(WORKERS) $(addprefix tests/contrib/,doctor function_calls prime_rl serve server_policy slime watch)
+	$(BIN)/python -m pytest -n $(WORKERS) $(addprefix tests/contrib/,doctor function_calls prime_rl serve server_policy slime watch \
+		test_other_methods.py)
 
 # TRL's asynchronous trainer, with servers of our own in place of vLLM, in an environment of its own: it brings eight packages
 trl-async: .venv-trl-async/aiohttp

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from benchmarks.bench.target import Target
 
+from curro.contrib.target import Target
 from curro.core.bases import Predictor
 from curro.core.groups import moments
 from curro.core.policy import PolicyUse

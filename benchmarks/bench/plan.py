@@ -33,7 +33,6 @@ class Method:
 
 
 BASELINE, CEILING, FLOOR = "uniform", "oracle", "inverted"
-BANDITS = "benchmarks.bench.source_bandits"
 ORACLE, BY_LENGTH = "benchmarks.bench.curricula:oracle", "benchmarks.bench.curricula:ByLength"
 
 METHODS = {
@@ -43,15 +42,15 @@ METHODS = {
         Method("least visited", "least-visited", "replay and filters"),
         Method("zero-variance refill", "uniform admission=signal", "replay and filters"),
         Method("balanced band", "uniform admission=band:0.2,0.8", "replay and filters"),
-        Method("GRESO", "benchmarks.bench.greso:Greso", "replay and filters"),
+        Method("GRESO", "greso", "replay and filters"),
         Method("replay, published", "prioritized-replay:variant=published", "replay and filters"),
         Method("replay", "prioritized-replay", "replay and filters"),
         Method("ERS", "uniform advantage=smoothed", "credit and bandits"),
         Method("PPS", "pspo", "credit and bandits"),
         Method("PSPO", "pspo advantage=smoothed", "credit and bandits"),
         Method("SEC", "sec", "credit and bandits"),
-        Method("UCB", f"{BANDITS}:UpperConfidence", "credit and bandits"),
-        Method("learning progress", f"{BANDITS}:LearningProgress", "credit and bandits"),
+        Method("UCB", "ucb", "credit and bandits"),
+        Method("learning progress", "progress", "credit and bandits"),
         Method("AdaRFT", BY_LENGTH, "credit and bandits"),
         Method("E2H", f"{BY_LENGTH}:move=cosine,steps=100,width=0.1", "credit and bandits"),
         Method("ADCL", "adcl:train_estimates=true", "credit and bandits"),

@@ -30,6 +30,7 @@ CURRICULA: dict[str, dict[str, Any]] = {
     "uniform": {"selection": "uniform"},
     "uniform, knapsack": {"selection": "uniform", "allocation": "knapsack"},
     "uniform, shares": {"selection": "uniform", **SHARES},
+    "greso, shares": {"selection": "greso", **SHARES},
     "published replay, shares": {
         "selection": "prioritized-replay:variant=published,retest_every=2",
         **SHARES,

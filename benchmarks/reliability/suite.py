@@ -55,7 +55,16 @@ TARGETS = {
         ".venv",
         [
             f"tests/contrib/{name}"
-            for name in ("doctor", "function_calls", "prime_rl", "serve", "server_policy", "slime", "watch")
+            for name in (
+                "doctor",
+                "function_calls",
+                "prime_rl",
+                "serve",
+                "server_policy",
+                "slime",
+                "watch",
+                "test_other_methods.py",
+            )
         ],
     ),
     "docs-blocks": (".venv", ["README.md", "CONTRIBUTING.md", "docs", "tests/docs"]),

@@ -444,13 +444,14 @@ def test_the_text_of_a_curriculum_names_all_parts():
         ("posterior:half_life=1" + "0" * 400, {}),
         ("sec:temperature=9223372036854775808", {}),
         ("uniform admission=variance:low=-1" + "0" * 400, {}),
+        ("ucb:window=1000000000000", {}),
         ("uniform", {"reward_range": (0, 10**400)}),
         ("uniform", {"source_weights": {"a": 10**400}}),
     ],
 )
 def test_an_option_that_no_table_or_float_holds_is_refused(spec, options):
     rows = [{"prompt": str(number), "source": "a"} for number in range(4)]
-    with pytest.raises(ConfigError, match=r"half_life|temperature|low|reward_range|source_weights"):
+    with pytest.raises(ConfigError, match=r"half_life|temperature|low|window|reward_range|source_weights"):
         Curriculum(spec, rows, **options)
 
 

@@ -130,6 +130,7 @@ NARROW = (
     ("frontier:exploration=0.25", 1200, 1),  # most calls explore nothing
     ("frontier:exploration=0.125", 4000, 30),  # most candidates are unseen, with equal predictions
     ("pspo:epsilon=0.1", 120, 60),  # the prompts of high priority are used up in every call
+    ("greso", 100, 60),  # a call is of several passes
 )
 
 

@@ -35,7 +35,7 @@ def rows(script):
         (["tests/hosts/verl/test_owner.py"], "lint verl"),
         (["tests/hosts/trl/test_fill.py"], "lint test trl-versions"),
         (["src/curro/contrib/trl_async.py", "docs/trl.md"], "lint test docs docs-blocks trl-async"),
-        (["src/curro/contrib/slime/hooks.py"], "lint test contrib"),
+        (["src/curro/contrib/greso.py"], "lint test contrib"),
         (["src/curro/reward/math.py"], "lint test"),
         (["src/curro/reward/sandbox/run.py"], "lint test sandbox"),
         (["pyproject.toml"], "lint test docs wheel"),

@@ -55,6 +55,13 @@ WRONG = {
         "categories": ["sec:categories=0"],
         "temperature": ["sec:temperature=0.0"],
         "rate": ["sec:rate=0.0"],
+        "start": ["greso:start=1"],
+        "goal": ["target:hard,goal=2"],
+        "move": ["target:hard,move=up"],
+        "steps": ["target:hard,steps=0"],
+        "window": ["ucb:window=0"],
+        "focus": ["progress:focus=1"],
+        "explore": ["progress:explore=2"],
     },
 }  # fmt: skip
 

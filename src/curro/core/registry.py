@@ -26,6 +26,10 @@ BUILTIN: dict[str, dict[str, str]] = {
         "frontier": "curro.methods.selection.predicted:frontier",
         "sec": "curro.methods.selection.sec:SelfEvolvingCurriculum",
         "adcl": "curro.methods.selection.adcl:ADCL",
+        "greso": "curro.contrib.greso:Greso",
+        "target": "curro.contrib.target:Target",
+        "ucb": "curro.contrib.source_bandits:UpperConfidence",
+        "progress": "curro.contrib.source_bandits:LearningProgress",
     },
     "predictor": {
         "metis": "curro.methods.prediction.metis:Metis",

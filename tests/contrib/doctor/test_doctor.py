@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from curro.core.errors import ConfigError
 from curro.contrib.doctor.logs import examine, next_steps, read_log, replayed
+from curro.core.errors import ConfigError
 
 LOGS = Path(__file__).parent / "logs"
 """Three steps of 8 groups of 8 rollouts; made by `benchmarks.hosts.doctor_examples`."""

@@ -92,11 +92,12 @@ def test_every_selection_keeps_the_weights(spec):
     assert drawn(again, 4, 4, first=11) == drawn(curriculum, 4, 4, first=11)
 
 
+@pytest.mark.parametrize("spec", ["uniform", "greso"])
 @pytest.mark.parametrize("n", [1, 8])
-def test_each_source_is_passed_through(n):
+def test_each_source_is_passed_through(spec, n):
     """Of 24 and 16 prompts 6 and 2 of 8 are drawn: in 32 steps 8 and 4 passes."""
-    curriculum = Curriculum("uniform", rows(math=24, code=16), source_weights="math=3,code=1")
-    again = Curriculum("uniform", rows(math=24, code=16), source_weights="math=3,code=1")
+    curriculum = Curriculum(spec, rows(math=24, code=16), source_weights="math=3,code=1")
+    again = Curriculum(spec, rows(math=24, code=16), source_weights="math=3,code=1")
     had = {"math": [], "code": []}
     for step in range(32 * 8 // n):
         draw = curriculum.select(n, step=step)

@@ -149,9 +149,10 @@ def test_wrong_columns():
         Curriculum(SelfEvolvingCurriculum(column="key"), prompts_with("level", range(1001)))
 
 
-def test_sources_are_the_categories_where_there_are_several():
+@pytest.mark.parametrize("method", ["sec", "ucb", "progress"])
+def test_sources_are_the_categories_where_there_are_several(method):
     prompts = prompts_with("source", ["math", "code", "math", None])
-    selection = Curriculum("sec", prompts).selection
+    selection = Curriculum(method, prompts).selection
     assert selection.names == ["code", "math", "other"]
     assert selection.category_N.tolist() == [1, 0, 1, 2]
 

@@ -1,7 +1,7 @@
 """Bandits over sources: upper confidence bounds of the advantage, and learning progress.
 
-On the lab's hard pools UCB ends at 0.307 and learning progress at 0.320, uniform sampling at 0.316 (two
-seeds).
+Tested with the port alone: values by hand, resumed (tests/contrib). On the lab's hard pools `ucb` ends at
+0.307 and `progress` at 0.320, uniform sampling at 0.316 (two seeds).
 """
 
 from __future__ import annotations

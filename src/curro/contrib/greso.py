@@ -1,7 +1,7 @@
 """GRESO: prompts whose latest groups had no signal are skipped, the more often the longer that lasts.
 
-On the lab's hard pools it ends where uniform sampling does (0.313 against 0.316, two seeds;
-benchmarks/results/tables.md).
+Tested with the port alone: worked by hand, resumed, in any order of feedback (tests/contrib). On the lab's
+hard pools it ends where uniform sampling does (0.313 against 0.316, two seeds; benchmarks/results/tables.md).
 """
 
 from __future__ import annotations

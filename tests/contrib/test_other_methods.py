@@ -14,13 +14,9 @@ ROWS = PromptSet(
         for i in range(20)
     ]
 )
-GRESO, TARGET = "benchmarks.bench.greso:Greso", "benchmarks.bench.target:Target"
-UCB, PROGRESS = (
-    f"benchmarks.bench.source_bandits:{name}" for name in ("UpperConfidence", "LearningProgress")
-)
 METHODS = [
-    GRESO, f"{TARGET}:hard", f"{TARGET}:hard,width=0.2", f"{TARGET}:hard,move=cosine,steps=4",
-    f"{UCB}:column=source", f"{PROGRESS}:column=source",
+    "greso", "target:hard", "target:hard,width=0.2", "target:hard,move=cosine,steps=4",
+    "ucb:column=source", "progress:column=source",
 ]  # fmt: skip
 
 
@@ -57,7 +53,7 @@ def test_small_calls_draw_what_a_large_one_would(method):
 
 
 def test_greso_skips_the_longer_the_more_and_follows_the_share_of_flat_groups():
-    curriculum = Curriculum(f"{GRESO}:start=0.5", 4)
+    curriculum = Curriculum("greso:start=0.5", 4)
     greso = curriculum.selection
     for step in range(2):
         draw = curriculum.select(4, step=step)
@@ -78,7 +74,7 @@ def test_greso_skips_the_longer_the_more_and_follows_the_share_of_flat_groups():
 
 
 def test_greso_counts_equal_rewards_halfway_to_success_as_solved_like_everything_else():
-    curriculum = Curriculum(GRESO, 4, reward_range=(-1, 1))
+    curriculum = Curriculum("greso", 4, reward_range=(-1, 1))
     draw = curriculum.select(4, step=0)
     curriculum.observe(draw.tickets, np.zeros((4, 2)))
     assert curriculum.selection.solved_N.all()
@@ -86,7 +82,7 @@ def test_greso_counts_equal_rewards_halfway_to_success_as_solved_like_everything
 
 
 def test_greso_draws_skipped_prompts_less_often():
-    curriculum, counts = Curriculum(f"{GRESO}:start=0.1", 10, seed=1), np.zeros(10)
+    curriculum, counts = Curriculum("greso:start=0.1", 10, seed=1), np.zeros(10)
     for step in range(60):
         draw = curriculum.select(2, step=step)
         counts[draw.prompts] += 1
@@ -95,7 +91,7 @@ def test_greso_draws_skipped_prompts_less_often():
 
 
 def test_adarft_by_hand():
-    curriculum = Curriculum(f"{TARGET}:hard,start=0.5,rate=0.5,sensitivity=2,goal=0.5", ROWS)
+    curriculum = Curriculum("target:hard,start=0.5,rate=0.5,sensitivity=2,goal=0.5", ROWS)
     draw = curriculum.select(3, step=0)
     assert sorted(draw.prompts.tolist()) in ([8, 9, 10], [9, 10, 11])  # 9 and 10 are 0.026 away
     observe(curriculum, draw, 1.0)
@@ -105,14 +101,14 @@ def test_adarft_by_hand():
 
 def test_schedules_by_hand():
     for move, half in (("linear", 0.25), ("cosine", (1 - np.cos(np.pi / 4)) / 2)):
-        curriculum = Curriculum(f"{TARGET}:hard,move={move},steps=8", ROWS)
+        curriculum = Curriculum(f"target:hard,move={move},steps=8", ROWS)
         curriculum.select(1, step=2)
         assert curriculum.metrics()["target/difficulty"] == pytest.approx(half)
         assert curriculum.select(1, step=20).prompts.tolist() == [19]
 
 
 def test_the_width_is_that_of_a_gaussian():
-    curriculum, counts = Curriculum(f"{TARGET}:hard,start=0.5,rate=0,width=0.1", ROWS), np.zeros(20)
+    curriculum, counts = Curriculum("target:hard,start=0.5,rate=0,width=0.1", ROWS), np.zeros(20)
     for step in range(2000):
         draw = curriculum.select(1, step=step)
         counts[draw.prompts] += 1
@@ -124,12 +120,12 @@ def test_the_width_is_that_of_a_gaussian():
 @pytest.mark.parametrize("width", [0.01, 1e-160, 1e-310])
 def test_a_width_so_narrow_that_every_density_is_0_takes_the_nearest(width):
     rows = [{"prompt": "p", "hard": hard} for hard in (0.0, 1.0, 5.0, 10.0)]
-    curriculum = Curriculum(f"{TARGET}:hard,start=0.4,rate=0,width={width}", rows)
+    curriculum = Curriculum(f"target:hard,start=0.4,rate=0,width={width}", rows)
     assert curriculum.select(4, step=0).prompts.tolist() == [2, 1, 0, 3]
 
 
 def test_ucb_by_hand():
-    curriculum = Curriculum(f"{UCB}:column=source,window=2", ROWS)
+    curriculum = Curriculum("ucb:column=source,window=2", ROWS)
     ucb = curriculum.selection
     draw = curriculum.select(20, step=0)
     # prompts of a: |A| = 1/2; of b: 0
@@ -140,7 +136,7 @@ def test_ucb_by_hand():
 
 
 def test_learning_progress_by_hand():
-    curriculum = Curriculum(f"{PROGRESS}:column=source,rate=0.5,explore=0.2", ROWS)
+    curriculum = Curriculum("progress:column=source,rate=0.5,explore=0.2", ROWS)
     progress = curriculum.selection
     for step, right in enumerate([0, 1]):
         draw = curriculum.select(20, step=step)
