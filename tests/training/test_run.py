@@ -82,6 +82,14 @@ def suite(tmp_path, monkeypatch):
     monkeypatch.setitem(SUITES, "MATH-500", replace(SUITES["MATH-500"], data=str(path)))
 
 
+@pytest.mark.parametrize(("data", "says"), [("lab:chains", True), ("lab:chains_judge", False)])
+def test_a_policy_that_cannot_judge_is_said_before_metis_relies_on_it(run, data, says):
+    curriculum = "metis:template=lab,max_tokens=12"
+    _, complete, said = run(settings(data=data, curriculum=curriculum, rollouts=STEP))
+    assert complete is True
+    assert ("10 of the policy's first 10 judgments cannot be read" in said) == says
+
+
 def test_a_suite_is_evaluated_by_its_name_beside_a_data_set(run, suite):
     """With the suite's own prompts and reward, and with the mean over both as what a run has always had."""
     folder, complete, _ = run(settings(eval_data="MATH-500,lab:chains"))
