@@ -29,6 +29,7 @@ MOVED = {
     "curro.prediction": "curro.methods.prediction",
     "curro.index": "curro.methods.index",
     "curro.environments.bfcl": "curro.contrib.bfcl",
+    "curro.reward.function_calls": "curro.contrib.bfcl.function_calls",
     "curro.environments": "curro.reward.environments",
     "curro.evaluation": "curro.training.evaluation",
     "curro.report": "curro.runs.report",
