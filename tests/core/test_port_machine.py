@@ -183,6 +183,4 @@ def machine(spec, **attributes):
 
 @pytest.mark.parametrize("spec", SELECTIONS)
 def test_any_interleaving(spec):
-    if spec.startswith("pcl"):
-        pytest.importorskip("torch", exc_type=ImportError)  # `make fast` has none
     machine(spec)("runTest").runTest()
