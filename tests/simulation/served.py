@@ -180,7 +180,9 @@ class Served:
             folder = RunFolder(self.run_folder / "curro")
             folder.metrics()
             lines = [line for line in folder.groups() if line["mean"] == line["mean"]]  # not unscored
-            if not any(name.startswith("disk.") for name in world.faults):
+            # a checkpoint of steps that a kill has undone knows groups whose lines are gone
+            is_undone = world.kills > 0 and any(name.startswith("client.loads") for name in world.faults)
+            if not is_undone and not any(name.startswith("disk.") for name in world.faults):
                 assert len(lines) == self.curriculum.ledger.observed, "a group has no line, or two"
 
     def check(self) -> None:
