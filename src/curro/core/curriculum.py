@@ -432,7 +432,7 @@ class Curriculum:
             auxiliary_samples = checked_samples(self.selection.observe(learnt), self.selection)
             self.allocation.observe(learnt)
             if len(lost):
-                self._free(lost)
+                self._free(self.ledger.find(lost))
         self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
         self._groups.observe(
             feedback.tickets[seen], learnt.prompts, learnt.variance, learnt.mean, step=self.step
@@ -447,9 +447,8 @@ class Curriculum:
             auxiliary_samples,
         )  # fmt: skip
 
-    def _free(self, tickets: np.ndarray) -> None:
-        """Settle open tickets without an outcome, and tell the selection."""
-        rows = self.ledger.find(tickets)
+    def _free(self, rows: np.ndarray) -> None:
+        """Settle the open tickets in these rows of the ledger without an outcome, and tell the selection."""
         prompts = self.ledger.prompts[rows]
         self.ledger.settle(rows, observed=False)
         self.selection.release(prompts)
@@ -556,7 +555,7 @@ class Curriculum:
         prompts = self.ledger.prompts[rows]
         dropped = self.ledger.tickets[rows]
         with self._undone_on_error(prompts):
-            self._free(dropped)
+            self._free(rows)
         self._groups.drop(dropped)
         self._survival.settle(prompts, None, cause)
 
