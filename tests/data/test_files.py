@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import datasets
+import pyarrow as pa
 import pytest
 
 from curro.core.identity import digest_dataset
@@ -95,6 +96,42 @@ def test_saved_to_disk(tmp_path, rows):
         load_prompts(tmp_path / "saved")
 
 
+def test_splits_of_a_dict_by_their_own_names(tmp_path, rows):
+    splits = {"train_sft": rows.select([0]), "train_prefs": rows, "test_prefs": rows.select([1])}
+    datasets.DatasetDict(splits).save_to_disk(tmp_path)
+    assert [len(load_prompts(tmp_path, split=name)) for name in splits] == [1, 2, 1]
+    assert load_prompts(tmp_path, split="test")[0]["prompt"] == "1+2?"
+    with pytest.raises(DataError, match=r"several splits 'train'; .* name one, as .*train_sft$"):
+        load_prompts(tmp_path)
+
+
+def test_hidden_files_are_no_data(tmp_path):
+    for name in ("train/a.jsonl", "train/._a.jsonl", "train/.ipynb_checkpoints/a-checkpoint.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"\x00\x05\x16\x07" if "._" in name else b'{"prompt": "?"}\n')
+    for folder in (tmp_path, tmp_path / "train"):
+        assert len(load_prompts(folder)) == 1
+
+
+def test_a_shard_whose_download_is_gone(tmp_path, rows):
+    rows.to_parquet(tmp_path / "train-00000-of-00002.parquet")
+    (tmp_path / "train-00001-of-00002.parquet").symlink_to(tmp_path / "blob")
+    with pytest.raises(DataError, match=r"train-00001-of-00002\.parquet is a link to a file that is gone"):
+        load_prompts(tmp_path)
+
+
+@pytest.mark.parametrize("new", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_both_formats_of_arrow(tmp_path, new):
+    table = pa.Table.from_pylist(ROWS)
+    with pa.OSFile(str(tmp_path / "rows.arrow"), "wb") as file, new(file, table.schema) as writer:
+        for batch in table.to_batches(max_chunksize=1):
+            writer.write_batch(batch)
+    assert [(row["prompt"], row["answer"]) for row in load_prompts(tmp_path)] == [
+        ("1+1?", "2"),
+        ("1+2?", "3"),
+    ]
+
+
 def test_a_folder_of_configurations_asks_for_one(tmp_path, rows):
     for name in ("main", "socratic"):
         (tmp_path / name).mkdir()
@@ -163,6 +200,7 @@ def test_one_object_with_messages_is_a_row(tmp_path):
         ),
         ({"train.jsonl": "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n"}, "lfs pull"),
         ({"train.jsonl.gz": "", "README.md": ""}, "it has README.md, train.jsonl.gz"),
+        ({"train-0.jsonl": '{"prompt": "?"}', "train-1.jsonl.gz": ""}, r"train-1\.jsonl\.gz .*unpack it"),
         ({"test.jsonl": '{"prompt": "?"}'}, "as .*test.jsonl"),
         ({"train.json": "[1]".encode("utf-16")}, "JSON: .*utf-8"),
     ],

@@ -94,6 +94,12 @@ def test_decimals_dates_and_bytes_are_answers_as_they_are_written(tmp_path):
         load_prompts(str(tmp_path / "rows.parquet"))
 
 
+@pytest.mark.parametrize(("save", "name"), [(write_jsonl, "a.jsonl"), (write_parquet, "a.parquet")])
+def test_what_pandas_writes_for_a_missing_number_is_no_answer(tmp_path, save, name):
+    rows = [{"prompt": f"{i}", "answer": answer} for i, answer in enumerate((7.5, float("nan")))]
+    assert [row["answer"] for row in load_prompts(save(tmp_path / name, *rows))] == ["7.5", None]
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_files_with_answers_in_different_columns_are_refused(tmp_path, kind):
     save = write_parquet if kind == "parquet" else write_jsonl

@@ -46,6 +46,7 @@ def load(*lines: str, **options: str) -> PromptSet:
             "row 0 .*'reward_model' .* as JSON",
         ),
         (['{"prompt": [{"role": "user", "content": 5}]}'], {}, "without role and content"),
+        (['{"prompt": [{"role": "user", "content": ["a", "b"]}]}'], {}, "or a list of objects"),
         ([GOOD], {"limit": 1.5}, "limit is 1.5"),
         ([GOOD], {"prompt_column": 3}, "prompt column .* not 3"),
         ([GOOD], {"prompt_column": "q"}, "prompt column 'q'; .* prompt, answer$"),

@@ -170,6 +170,9 @@ def with_option(completion, row, *, weight=1.0): return weight
 def trl(completions, answer, **kwargs): return [float(c == a) for c, a in zip(completions, answer)]
 def trl_strict(prompts, completions, answer):
     return [float(c[0]["content"] == a) for c, a in zip(completions, answer)]
+async def trl_awaited(completions, answer): return (c == a for c, a in zip(completions, answer))
+def trl_too_many(completions, **kwargs): return [1.0, 0.0]
+async def awaited(completion, row): return float(completion == row["answer"])
 def one(completion): return 1.0
 def answer_alone(completion, answer): return float(completion == answer)
 def verls(data_source, solution_str, ground_truth, extra_info=None): return 1.0
@@ -182,9 +185,12 @@ def test_a_function_of_trls_form_is_taken(tmp_path, monkeypatch, limits):
     (tmp_path / "forms_of_rewards.py").write_text(FORMS)
     row = {"prompt": "?", "answer": "2", "key": "k"}
     chat = {**row, "prompt": [{"role": "user", "content": "?"}]}
-    for name, rows in (("ours", [row] * 2), ("trl", [row] * 2), ("trl_strict", [chat] * 2)):
+    plain = ("ours", "trl", "trl_awaited", "awaited")
+    for name, rows in (*((name, [row] * 2) for name in plain), ("trl_strict", [chat] * 2)):
         assert resolve_reward(f"forms_of_rewards:{name}", limits=limits).score(["2", "3"], rows) == [1.0, 0.0]
     assert resolve_reward("forms_of_rewards:with_option:weight=3", limits=limits).score(["2"], [row]) == [3.0]
+    with pytest.raises(RewardError, match="ValueError: it returned 2 scores for 1 completion"):
+        resolve_reward("forms_of_rewards:trl_too_many", limits=limits).score(["2", "3"], [row] * 2)
 
 
 def test_a_column_that_is_missing_and_a_class_are_said(tmp_path, monkeypatch):

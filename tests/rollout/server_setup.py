@@ -96,7 +96,7 @@ class FakeServer:
         finish: the reason at the end.
         first: answers before all others: a status, or raw bytes of a stream.
         pause: seconds between two tokens.
-        strict: refuse fields that are not in `known`.
+        strict: refuse fields that are not in `known`, and give the `advice`.
         streaming: "yes"; "ignored" answers in one JSON document whatever was asked for, and "refused" does so
             only where no stream is asked for.
         requests: the bodies that came, in order.
@@ -106,7 +106,8 @@ class FakeServer:
     """
 
     def __init__(self, shape: str = "vllm") -> None:
-        self.shape, self.finish, self.pause, self.strict = shape, "stop", 0.0, False
+        self.shape, self.pause, self.strict, self.advice = shape, 0.0, False, "leave them out"
+        self.finish: str | None = "stop"
         self.pieces = [("4", 11, -0.5), ("0", 7, -0.25), ("", 2, -0.125)]
         self.several = shape != "text"
         self.known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n", "stream"}
@@ -194,7 +195,8 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             fake.requests.append(body)
             if fake.strict and set(body) - fake.known:
-                self._plain(400, {"error": {"message": f"unknown fields {sorted(set(body) - fake.known)}"}})
+                message = f"unknown fields {sorted(set(body) - fake.known)}: {fake.advice}"
+                self._plain(400, {"error": {"message": message}})
                 return
             if fake.shape == "vllm" and body["temperature"] < 1e-5 and body.get("n", 1) > 1:
                 self._plain(400, {"error": {"message": "n must be 1 when using greedy sampling"}})

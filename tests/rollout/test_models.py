@@ -13,8 +13,9 @@ import torch
 from tests.rollout.tiny_gguf import TOKENS, write_tiny_gguf
 
 from curro import lab
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, PromptError
 from curro.rollout.engines.models import load_model, multiplies_bfloat16, precision_warning
+from curro.rollout.engines.plain_generation import prompt_ids
 
 
 def test_a_policy_is_trained_in_float32_whatever_it_was_saved_in(tmp_path):
@@ -23,6 +24,22 @@ def test_a_policy_is_trained_in_float32_whatever_it_was_saved_in(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     assert {p.dtype for p in load_model(str(tmp_path))[0].parameters()} == {torch.float32}
     assert {p.dtype for p in load_model(str(tmp_path), dtype="auto")[0].parameters()} == {torch.bfloat16}
+
+
+def test_weights_of_which_only_the_beginning_is_there(tmp_path):
+    model, tokenizer = lab.load("chains")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:3000])
+    with pytest.raises(ConfigError, match=r"no model at .*: a folder.* is needed \(Error while"):
+        load_model(str(tmp_path))
+
+
+def test_a_tokenizer_that_gives_no_token():
+    """As one does that transformers makes of a folder without a vocabulary."""
+    with pytest.raises(PromptError, match="gives no token for the prompt '1a='"):
+        prompt_ids(lambda text: {"input_ids": []}, "1a=")
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,31 @@ def test_a_strict_server_of_text_alone_gets_only_what_it_knows(streaming):
     assert all("n" not in body for body in fake.requests)
 
 
+def test_a_whole_answer_that_says_no_reason_to_finish():
+    fake = FakeServer()
+    fake.streaming, fake.finish = "ignored", None
+    with fake.running() as url:
+        assert [(rollout.text, rollout.finish) for rollout in rollouts(url)] == [("40", "stop")] * 2
+
+
+def test_a_server_that_knows_the_newer_name_of_the_limit_alone():
+    fake = FakeServer("text")
+    fake.strict, fake.known = True, (fake.known - {"max_tokens"}) | {"max_completion_tokens"}
+    fake.advice = "use max_completion_tokens"
+    with fake.running() as url:
+        assert [rollout.text for rollout in rollouts(url)] == ["40", "40"]
+    assert [body["max_completion_tokens"] for body in fake.requests[-2:]] == [16, 16]
+
+
+def test_a_server_that_fails_at_a_field_that_it_lacks():
+    fake = FakeServer("text")
+    fake.first = [500] * 3
+    with fake.running() as url:
+        assert [rollout.text for rollout in rollouts(url, retries=2)] == ["40", "40"]
+    assert "logprobs" in fake.requests[2]
+    assert all("logprobs" not in body for body in fake.requests[3:])
+
+
 # what goes wrong
 
 
@@ -143,9 +168,9 @@ def test_a_strict_server_of_text_alone_gets_only_what_it_knows(streaming):
     [
         (b'{"error": {"message": "out of memory"}}', "the server failed in its answer: out of memory"),
         (b'{"error": "out of memory"}', "the server failed in its answer: out of memory"),
-        (b'{"choices": [{"index": 0, "text": "4", "finish_reason": null}]}', "before its end"),
+        (b'{"choices": [{"index": 0, "text": null, "finish_reason": null}]}', "before its end"),
         (b'{"choices": []}', "before its end"),
-        (b'["choices"]', "before its end"),
+        (b'["choices"]', "(application/json; charset=utf-8) stopped before its end"),
         (b"17", "before its end"),
         (500, "HTTP 500"),
         (429, "HTTP 429"),

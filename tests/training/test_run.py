@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from curro import ConfigError, Curriculum, CurroError, RewardError
+from curro.core.errors import PromptError
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
@@ -248,6 +249,27 @@ def test_a_run_killed_before_its_model_was_saved_gains_no_step(run, admission):
     assert json.dumps(folder.metrics()) == json.dumps(lines)
     assert folder.table().to_pandas().equals(table.to_pandas())
     assert (folder.path / "report.html").is_file()
+
+
+def test_a_conversation_that_the_chat_template_refuses_is_told_before_the_first_step(run, tmp_path):
+    """One row in eight begins with a role that the model's template does not know."""
+    policy, tokenizer = load_model("lab:chains")
+    tokenizer.chat_template = (
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+        "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    )
+    policy.save_pretrained(tmp_path / "policy")
+    tokenizer.save_pretrained(tmp_path / "policy")
+    turns = [[{"role": "user", "content": f"{i}a="}] for i in range(8)]
+    turns[5].insert(0, {"role": "system", "content": "b"})
+    rows = [json.dumps({"prompt": prompt, "answer": "1"}) for prompt in turns]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    asked = settings(data=str(tmp_path / "rows.jsonl"), model=str(tmp_path / "policy"), eval_prompts=None)
+    folder, error, _ = run(asked)
+    assert isinstance(error, PromptError)
+    assert str(error).startswith("the tokenizer cannot read the prompt [{'role': 'system', 'content': 'b'}")
+    assert str(error).endswith("TemplateError: no system role")
+    assert steps(folder) == []
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from decimal import Decimal
@@ -188,6 +189,8 @@ def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
     answer = decoded(value_at(row, column)) if column else None
     if answer is None or isinstance(answer, str):
         return answer
+    if isinstance(answer, float) and math.isnan(answer):  # pandas' word for none
+        return None
     if isinstance(answer, Decimal):
         whole, _, fraction = f"{answer:f}".partition(".")
         return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole

@@ -102,10 +102,12 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
         raise DataError(f"{at}: {column!r} is {kind}, neither text nor a list of {{role, content}} messages")
     for message in prompt:
         has_role = isinstance(message, dict) and isinstance(message.get("role"), str)
-        has_content = has_role and isinstance(message.get("content"), str | list | None)
+        content = message.get("content") if has_role else 0
+        has_content = isinstance(content, str | list | None)
+        has_content &= not isinstance(content, list) or all(isinstance(part, dict) for part in content)
         if not has_content or not ({"content", "tool_calls", "function_call"} & set(message)):
             raise DataError(
-                f"{at}: {column!r} holds a message without role and content (a text, or a list of parts): "
+                f"{at}: {column!r} holds a message without role and content (a text, or a list of objects): "
                 f"{str(message)[:80]}"
             )
         calls = message.get("tool_calls") or []

@@ -10,7 +10,9 @@ import csv
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from curro.data.raw import DataError, RawRow, Rows
 
 if TYPE_CHECKING:
     import datasets
+    import pyarrow as pa
 
 SPLITS = {
     "train": "train", "training": "train", "test": "test", "testing": "test", "validation": "validation",
@@ -42,6 +45,8 @@ def read(source: str, split: str) -> Rows:
         if path.is_dir():
             yield from read_dataset(str(path), saved_dataset(path, split))
         elif is_data_file(path):
+            if not path.exists():
+                raise DataError(f"{path} is a link to a file that is gone: download it again")
             if path.stat().st_size < 1000 and path.read_bytes().startswith(b"version https://git-lfs"):
                 raise DataError(f"{path} is a pointer to a file in Git LFS: run `git lfs pull` in its folder")
             yield from READERS[path.suffix.lower()](path, split)
@@ -90,7 +95,7 @@ def _files(folder: Path, split: str) -> list[Path]:
     if is_saved(folder):
         return [folder]
     by_split: dict[str, list[Path]] = {}
-    files = [path for path in sorted(folder.iterdir()) if _is_data(path)]
+    files = _data_in(folder, "*")
     has_others = any(path.suffix.lower() != ".json" for path in files)
     for path in files:
         name = _split_of(path.stem)
@@ -108,7 +113,7 @@ def _files(folder: Path, split: str) -> list[Path]:
     if all(_split_of(path.name) for path in inner):
         of_folders: dict[str, list[Path]] = {}
         for path in inner:
-            files = [path] if is_saved(path) else sorted(p for p in path.rglob("*") if _is_data(p))
+            files = [path] if is_saved(path) else _data_in(path, "**/*")
             of_folders.setdefault(_split_of(path.name) or "", []).extend(files)
         return _of_split(folder, of_folders, split)
     if len(inner) > 1:
@@ -120,11 +125,26 @@ def _files(folder: Path, split: str) -> list[Path]:
 
 
 def _has_data(folder: Path) -> bool:
-    return not folder.name.startswith(".") and (is_saved(folder) or any(map(_is_data, folder.rglob("*"))))
+    return not folder.name.startswith(".") and (is_saved(folder) or bool(_data_in(folder, "**/*")))
 
 
-def _is_data(path: Path) -> bool:
-    return path.is_file() and is_data_file(path) and path.name not in DESCRIPTIONS
+def _data_in(folder: Path, pattern: str) -> list[Path]:
+    """The data files that match a pattern, in order, without hidden ones as macOS and Jupyter leave them.
+
+    Raises:
+        DataError: a file beside them is packed, and nobody has unpacked it.
+    """
+    shown = [
+        path
+        for path in sorted(folder.glob(pattern))
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+    files = [p for p in shown if is_data_file(p) and not p.is_dir() and p.name not in DESCRIPTIONS]
+    for path in shown if files else ():
+        unpacked = path.with_suffix("")
+        if path.suffix.lower() in PACKED and is_data_file(unpacked) and unpacked not in files:
+            raise DataError(f"{path} is packed beside files that are not: unpack it, or move it away")
+    return files
 
 
 def _split_of(name: str) -> str | None:
@@ -153,13 +173,15 @@ def saved_dataset(folder: Path, split: str) -> datasets.Dataset:
         raise DataError(f"{folder} cannot be read with load_from_disk: {error}") from error
     if isinstance(loaded, datasets.Dataset):
         return loaded
-    names = {_split_of(name) or name: name for name in loaded}
-    if SPLITS.get(split, split) not in names:
+    alike = [name for name in loaded if name == split]
+    alike = alike or [name for name in loaded if (_split_of(name) or name) == SPLITS.get(split, split)]
+    if len(alike) != 1:
+        has = f"several splits {split!r}" if alike else f"no split {split!r}"
         raise DataError(
-            f"the folder {folder} has no split {split!r}; it has {', '.join(loaded)}: name one, as "
-            f"{folder / next(iter(loaded))}"
+            f"the folder {folder} has {has}; it has {', '.join(loaded)}: name one, as "
+            f"{folder / (alike or list(loaded))[0]}"
         )
-    return loaded[names[SPLITS.get(split, split)]]
+    return loaded[alike[0]]
 
 
 def read_dataset(name: str, dataset: datasets.Dataset) -> Rows:
@@ -307,29 +329,41 @@ def _row(row: Any, path: Path, position: str) -> RawRow:
 
 
 def _parquet(path: Path, split: str) -> Rows:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches(batch_size=4096):
-                for row in batch.to_pylist():
-                    yield RawRow(path.name, f", row {number}", _unfilled(row))
-                    number += 1
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as Parquet: {error}") from error
+    with _tables("Parquet", path), pq.ParquetFile(path) as file:
+        yield from _table_rows(path, file.iter_batches(batch_size=4096))
 
 
 def _arrow(path: Path, split: str) -> Rows:
-    import datasets
+    """Arrow's two formats: a stream, as `datasets` writes it, or a file, as Polars does."""
+    import pyarrow as pa
+
+    with _tables("Arrow", path), pa.memory_map(str(path)) as file:
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        if is_file:
+            reader = pa.ipc.open_file(file)
+            yield from _table_rows(path, map(reader.get_batch, range(reader.num_record_batches)))
+        else:
+            yield from _table_rows(path, pa.ipc.open_stream(file))
+
+
+def _table_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> Rows:
+    numbers = count()
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield RawRow(path.name, f", row {next(numbers)}", _unfilled(row))
+
+
+@contextmanager
+def _tables(kind: str, path: Path) -> Iterator[None]:
     import pyarrow as pa
 
     try:
-        dataset = datasets.Dataset.from_file(str(path))
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read as Arrow: {error}") from error
-    return read_dataset(path.name, dataset)
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as {kind}: {error}") from error
 
 
 def _csv(path: Path, split: str) -> Rows:

@@ -5,9 +5,10 @@ Worker processes import this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from curro.core.errors import ConfigError
@@ -25,7 +26,7 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
     Raises:
         ConfigError: no such function, or one that cannot be called in either way.
     """
-    function = load_callable(spec, "reward")
+    function = _awaited(load_callable(spec, "reward"))
     if inspect.isclass(function):
         raise ConfigError(f"reward {spec!r} is a class: name a function, or an object of the class")
     try:
@@ -51,6 +52,13 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
     return partial(function, **options)
 
 
+def _awaited(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An asynchronous function, of which TRL takes some, as one that returns what it awaits."""
+    if not inspect.iscoroutinefunction(function):
+        return function
+    return wraps(function)(lambda *args, **options: asyncio.run(function(*args, **options)))
+
+
 class AsRows:
     """A reward function of TRL's form, called for one completion at a time."""
 
@@ -72,5 +80,7 @@ class AsRows:
             self.signature.bind(**columns, **options)
         except TypeError as error:
             raise TypeError(f"{error}; the row has the columns {', '.join(row)}") from None
-        scores = self.function(**columns, **options)
+        scores = list(self.function(**columns, **options))
+        if len(scores) != 1:
+            raise ValueError(f"it returned {len(scores)} scores for 1 completion")
         return scores[0]

@@ -18,6 +18,7 @@ from trl import GRPOConfig
 
 from curro.core.configuration import describe_signal
 from curro.core.errors import ConfigError, CurroError
+from curro.data.prompt_set import PromptSet
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.rollout.engines.engine import SamplingSettings
@@ -203,6 +204,7 @@ def _train(
     )
     last = _find_checkpoint(folder, recorder, say) if resume else None
     trainer = _trainer(plan, recorder)
+    _try_prompts(plan.tokenizer, [plan.prompts, *(part.prompts for part in held_out)])
     if folder.model.is_dir():  # the end before the run was extended, which the checkpoint has too
         shutil.rmtree(folder.model)
     if last is not None and recorder.spent:
@@ -255,6 +257,16 @@ def _try_judge(plan: Plan, say: Callable[[str], None]) -> None:
         )
     elif share <= 0.5:
         say(f"{failed} cannot be read; a prompt whose judgment fails is chosen last")
+
+
+def _try_prompts(tokenizer: Any, data: Sequence[PromptSet]) -> None:
+    """Tokenize a text, and a conversation of each sequence of roles, which chat templates may refuse."""
+    tried = set()
+    for prompt in (row["prompt"] for prompts in data for row in prompts):
+        form = "" if isinstance(prompt, str) else tuple(message["role"] for message in prompt)
+        if form not in tried:
+            tried.add(form)
+            prompt_ids(tokenizer, prompt)
 
 
 TEMPLATE_TOKENS = 256

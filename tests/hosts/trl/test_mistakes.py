@@ -107,6 +107,16 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"num_iterations": 0}, "num_iterations=0"),
     ({"temperature": 0.0}, "temperature=0"),
     ({"eval_strategy": "steps", "eval_steps": 1}, "eval_dataset"),
+    (
+        {
+            "reward_funcs": of_a_column,
+            "train_dataset": dataset().add_column("level", [1] * PROMPTS),
+            "eval_dataset": dataset(),
+        },
+        "'level'; eval_dataset has prompt, row",
+    ),
+    ({"eval_dataset": {"new": Dataset.from_dict({"question": ["a"]})}}, "eval_dataset['new'] has no column"),
+    ({"train_dataset": dataset().add_column("completions", ["a"] * PROMPTS)}, "has the columns completions"),
     ({"train_dataset": Dataset.from_dict({"prompt": ["a"] * 23 + [None]})}, "row 23"),
     ({"train_dataset": Dataset.from_dict({"prompt": [messages(type="image")] * 24})}, "image in row 0"),
     ({"train_dataset": dataset().add_column("images", ["a.png"] * PROMPTS)}, "a tokenizer reads text alone"),

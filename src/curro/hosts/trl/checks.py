@@ -154,7 +154,7 @@ def model_name(model: Any) -> str:
 
 
 def check_rows(
-    functions: Sequence[Any], args: GRPOConfig, rows: Dataset, say: Callable[[str], object]
+    functions: Sequence[Any], args: GRPOConfig, rows: Dataset, held_out: Any, say: Callable[[str], object]
 ) -> None:
     """Score rows with their own answers before TRL loads the model (`curro.reward.row_checks`).
 
@@ -163,6 +163,7 @@ def check_rows(
     Args:
         functions: from `reward_functions`.
         rows: the data set.
+        held_out: TRL's `eval_dataset`; only its columns are looked at.
         say: called with what is to be logged.
 
     Raises:
@@ -174,17 +175,24 @@ def check_rows(
         "completion_ids": [0], "trainer_state": TrainerState(),
         **dict.fromkeys(("log_extra", "log_metric"), lambda *_: None),
     }  # fmt: skip
-    given = {"prompts", "completions", *extra, *rows.column_names} - {"prompt", "completion"}
+    if taken := {"prompts", "completions"}.intersection(rows.column_names):
+        raise ConfigError(
+            f"train_dataset has the columns {', '.join(sorted(taken))}, and TRL gives reward functions "
+            "something else by these names: rename them"
+        )
+    columns = {"train_dataset": rows.column_names} | _evaluated(held_out)
     for function, name in zip(functions, reward_names(functions), strict=True):
         if is_model(function):
             continue
-        try:
-            inspect.signature(function).bind(**dict.fromkeys(given))
-        except (TypeError, ValueError) as error:
-            raise ConfigError(
-                f"reward {name!r} cannot be called as TRL calls it, with prompts, completions and every "
-                f"column of the data by name: {error}; the rows have {', '.join(rows.column_names)}"
-            ) from None
+        for data, names in columns.items():
+            given = {"prompts", "completions", *extra, *names} - {"prompt", "completion"}
+            try:
+                inspect.signature(function).bind(**dict.fromkeys(given))
+            except (TypeError, ValueError) as error:
+                raise ConfigError(
+                    f"reward {name!r} cannot be called as TRL calls it, with prompts, completions and every "
+                    f"column of the data by name: {error}; {data} has {', '.join(names)}"
+                ) from None
         reward = reward_of(function, name, extra)
         is_curros = getattr(function, "reward", None) is reward
         if is_curros:
@@ -193,6 +201,25 @@ def check_rows(
         is_awaited = any(map(inspect.iscoroutinefunction, (inner, inner.__call__)))
         if not is_awaited and (is_curros or not args.process_index):
             check_before_run(rows, reward, say, "no_check=True")
+
+
+def _evaluated(held_out: Any) -> dict[str, list[str]]:
+    """The columns of TRL's `eval_dataset`, which may be a dict of several, by the names of the sets.
+
+    Raises:
+        ConfigError: one has no prompts.
+    """
+    several = {"eval_dataset": held_out}
+    if isinstance(held_out, Mapping):
+        several = {f"eval_dataset[{name!r}]": rows for name, rows in held_out.items()}
+    columns = {name: getattr(rows, "column_names", None) for name, rows in several.items()}
+    for name, names in columns.items():
+        if names and "prompt" not in names:
+            raise ConfigError(
+                f"{name} has no column 'prompt' with the prompts; it has {', '.join(names)}: rename the "
+                "column that holds them"
+            )
+    return {name: names for name, names in columns.items() if names}
 
 
 def processing_class(given: Mapping[str, Any], args: GRPOConfig) -> Any:

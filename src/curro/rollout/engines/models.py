@@ -33,6 +33,7 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
     provided = provider(name)
     if provided is not None:
         return provided[0].model(provided[1])
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     options: dict[str, Any] = {}
@@ -42,7 +43,7 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options)
-    except (OSError, ValueError, KeyError, NotImplementedError, struct.error) as error:
+    except (OSError, ValueError, KeyError, NotImplementedError, struct.error, SafetensorError) as error:
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConfigError(
             f"no model at {name!r}: a folder, a GGUF file, a hub id or lab:NAME is needed ({first_line})"

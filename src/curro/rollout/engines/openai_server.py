@@ -300,6 +300,8 @@ class Server:
                             if failure := _reported(whole):
                                 return failure
                             answer.add(whole)
+                            if answer.finish is None and answer.text:  # it is whole, whatever it lacks
+                                answer.finish = "stop"
                         else:
                             async for chunk in stream:
                                 answer.add(chunk)
@@ -319,7 +321,10 @@ class Server:
                 if isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError):
                     return Failure(f"the server failed in its answer: {error.message:.200}")
                 return Failure(f"the connection broke ({error.__cause__ or error})")
-        return answer if answer.finish is not None else Failure("the server's answer stopped before its end")
+        if answer.finish is not None:
+            return answer
+        kind = stream.response.headers.get("content-type", "no type")
+        return Failure(f"the server's answer ({kind:.50}) stopped before its end")
 
     def _status(self, error: openai.APIStatusError, model: Any) -> Failure:
         """What to do about an error by its HTTP status."""
@@ -480,7 +485,8 @@ class OpenAIEngine:
         reason = ""
         while remaining:
             fields = remaining[0] | stream
-            answer = await self.server.ask(self._body(prompt, fields) | {"max_tokens": 1})
+            short = {"max_tokens": 1} if "max_tokens" in self.sampling else {}
+            answer = await self.server.ask(self._body(prompt, fields) | short)
             if isinstance(answer, Answer):
                 if _PROBE in answer.text:
                     raise EngineError(
@@ -489,10 +495,13 @@ class OpenAIEngine:
                     )
                 return fields
             reason = answer.reason
-            if not answer.refused:
+            # some answer with 500 where they lack a field, as llama-cpp-python does log-probabilities
+            if not (answer.refused or reason.startswith("HTTP 500")):
                 break
             if "stream" in reason.lower() and not stream:
                 stream = {"stream": False}  # the same fields again, in an answer of one piece
+            elif "max_completion_tokens" in reason and short:  # OpenAI's name for models that think
+                self.sampling["max_completion_tokens"] = self.sampling.pop("max_tokens")
             else:
                 del remaining[0]
         raise EngineError(

@@ -17,6 +17,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from curro.core.errors import PromptError
 from curro.rollout.engines.engine import Prompt
 
 
@@ -42,12 +43,25 @@ def evaluating(model: Any) -> Iterator[None]:
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
-    """The tokens of a text as it stands, or of a conversation in the tokenizer's chat template."""
-    if isinstance(prompt, str):
-        return tokenizer(prompt)["input_ids"]
-    return tokenizer.apply_chat_template(
-        list(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
-    )["input_ids"]
+    """The tokens of a text as it stands, or of a conversation in the tokenizer's chat template.
+
+    Raises:
+        PromptError: the template refuses the conversation, as some do one with a system prompt, or there is
+            no token.
+    """
+    try:
+        if isinstance(prompt, str):
+            ids = tokenizer(prompt)["input_ids"]
+        else:
+            ids = tokenizer.apply_chat_template(
+                list(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
+            )["input_ids"]
+    except Exception as error:  # whatever a chat template raises
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PromptError(f"the tokenizer cannot read the prompt {prompt!r:.80}: {why}") from error
+    if not ids:
+        raise PromptError(f"the tokenizer gives no token for the prompt {prompt!r:.80}")
+    return ids
 
 
 def end_ids(model: Any, tokenizer: Any) -> list[int]:

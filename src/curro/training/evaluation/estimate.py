@@ -155,10 +155,8 @@ def _why_unanswerable(model: Any, tokenizer: Any, prompt: Prompt, settings: Samp
     """Why the model cannot answer a prompt; empty if it can."""
     try:
         length = len(prompt_ids(tokenizer, prompt))
-    except Exception as error:  # whatever a chat template raises
-        return f"the tokenizer cannot read the prompt {prompt!r:.80}: {type(error).__name__}: {error}"
-    if not length:
-        return f"the tokenizer gives no token for the prompt {prompt!r:.80}"
+    except PromptError as error:
+        return str(error)
     positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     if positions and length + settings.max_new_tokens > positions:
         return (
