@@ -33,8 +33,18 @@ def test_resume_between_a_generation_and_its_last_update(tmp_path, schedule):
 def test_a_checkpoint_without_curriculum_is_refused(tmp_path):
     trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
     (tmp_path / "checkpoint-1" / "curro" / "curriculum.npz").unlink()
-    with pytest.raises(curro.CheckpointError, match="no saved curriculum at"):
+    with pytest.raises(curro.CheckpointError, match=r"no saved curriculum at .*checkpoint-1 as its model"):
         trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+def test_a_trainer_that_has_trained_does_not_begin_again(tmp_path):
+    host = trainer(tmp_path, max_steps=2, save_strategy="steps", save_steps=1)
+    host.train()
+    with pytest.raises(curro.ConfigError, match=r"until step 2, .* train.resume_from_checkpoint=True"):
+        host.train()
+    host.args.max_steps = 3
+    host.train(resume_from_checkpoint=True)
+    assert host.state.global_step == 3
 
 
 def test_the_log_names_a_checkpoint_of_an_earlier_run(tmp_path, caplog):

@@ -177,6 +177,11 @@ def load(
         this process's unused rollouts, if there are any.
     """
     folder = checkpoint / FOLDER
+    if not (folder / CURRICULUM).is_file():
+        raise CheckpointError(
+            f"no saved curriculum at {folder / CURRICULUM}, as TRL's own trainer saves none: start a new run "
+            f"with {checkpoint} as its model"
+        )
     if accelerator.is_main_process:
         curriculum.load(folder / CURRICULUM)
         curriculum.drop(curriculum.ledger.tickets)

@@ -534,6 +534,12 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output_dir = Path(cast(str, self.args.output_dir))
         is_main = self.accelerator.is_main_process
         resumed = checkpoints.to_resume(resume_from_checkpoint, output_dir, is_main=is_main)
+        reached = self.main_process.decide(lambda: self.curriculum.step)
+        if reached and not resumed:
+            raise ConfigError(
+                f"the curriculum has been trained with until step {reached + 1}, and a run begins at step 0: "
+                "build a new trainer, or go on with train(resume_from_checkpoint=True)"
+            )
         output = super().train(resumed, *args, **kwargs)
         if self._writer is not None:
             self._writer.write_table()
