@@ -8,6 +8,7 @@ are functions below it, which give it their predictor and its options.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,8 @@ class Predicted(Selection):
             finds it.
         exponent: candidates are drawn with probabilities in proportion to informativeness^exponent, without
             replacement, from 0, which is uniform; None: the highest are taken.
+        remembered: further candidates for each prompt of the batch, drawn uniformly from the prompts whose
+            latest group had a signal; from 0.
     """
 
     def __init__(
@@ -51,9 +54,12 @@ class Predicted(Selection):
         target: float | None = None,
         exploration: float | None = None,
         exponent: float | None = None,
+        remembered: float = 0,
     ) -> None:
         if candidates < 1:
             raise ConfigError(f"candidates is a number from 1, not {candidates}")
+        if not 0 <= remembered < math.inf:
+            raise ConfigError(f"remembered is a number of candidates from 0, not {remembered}")
         if exponent is not None and not 0 <= exponent <= 100:
             raise ConfigError(f"exponent is in [0, 100], not {exponent}")
         if exponent is not None and target is not None:
@@ -63,7 +69,7 @@ class Predicted(Selection):
         if exploration is not None and not 0 <= exploration <= 1:
             raise ConfigError(f"exploration is in [0, 1], not {exploration}")
         self.candidates, self.target, self.exploration = candidates, target, exploration
-        self.exponent = exponent
+        self.exponent, self.remembered = exponent, remembered
         spec = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
         self.predictor_name = str(spec["name"]) if isinstance(spec, Mapping) else type(predictor).__name__
         self.predictor: Predictor = registry.build("predictor", predictor)
@@ -83,6 +89,7 @@ class Predicted(Selection):
         (self._stream,) = rng.spawn(1)
         column = "predicted_variance" if self.target is None else "predicted_rate"
         self.expected_N = table.add(column, np.float32, np.nan)
+        self.had_signal_N = table.add("had_signal", np.bool_, False)
         self.predictor.bind(table, self._stream)
         if self.adaptive is not None:
             self.adaptive.bind(table)
@@ -99,6 +106,11 @@ class Predicted(Selection):
             )
         self.quality.learn()
         candidates = self._candidates(n)
+        random = len(candidates)
+        if self.remembered:
+            known = np.flatnonzero(self.had_signal_N & ~self.table["in_flight"])
+            known = self.rng.permutation(known)[: round(self.remembered * n)]
+            candidates = np.concatenate([candidates, known[~np.isin(known, candidates)]])
         if self.target is None:
             predicted = self.predictor.informativeness(candidates, step)
         else:
@@ -121,7 +133,7 @@ class Predicted(Selection):
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
         promised = value if self.target is None else value * (1 - value)
-        self._offsets_P = promised[chosen] - promised.mean()
+        self._offsets_P = promised[chosen] - promised[:random].mean()
         self.predictor.selected(prompts)
         if self.adaptive is not None:
             self.adaptive.draw(prompts, uniform)
@@ -159,6 +171,7 @@ class Predicted(Selection):
             else self.table.success_rate(outcome.mean)
         )
         expected = self.expected_N[outcome.prompts].astype(np.float64)
+        self.had_signal_N[outcome.prompts] = outcome.variance > 0
         self.quality.observe(outcome.prompts, expected, realised)
         if self.adaptive is not None:
             self.adaptive.observe(outcome)
@@ -204,6 +217,7 @@ def frontier(
     known: str | None = None,
     exploration: float | None = None,
     exponent: float | None = 2.0,
+    remembered: float = 0,
 ) -> Predicted:
     """Draw B of 8 B candidates in proportion to the square of p(1-p), predicted from outcomes and texts.
 
@@ -214,7 +228,7 @@ def frontier(
     changes more, would wait until the others are solved.
 
     Args:
-        candidates, exploration, exponent: `Predicted`'s.
+        candidates, exploration, exponent, remembered: `Predicted`'s.
         thompson, prior_rollouts, features, known: `FeaturePosterior`'s.
     """
     predictor = {
@@ -224,7 +238,13 @@ def frontier(
         "features": features,
         "known": known,
     }
-    return Predicted(predictor=predictor, candidates=candidates, exploration=exploration, exponent=exponent)
+    return Predicted(
+        predictor=predictor,
+        candidates=candidates,
+        exploration=exploration,
+        exponent=exponent,
+        remembered=remembered,
+    )
 
 
 def posterior(
