@@ -194,6 +194,10 @@ class PromptTable:
         """
         return variance <= flat_variance(tolerance, self.reward_range)
 
+    def prompts_with_signal(self) -> np.ndarray:
+        """The prompts whose latest group had a signal, ascending."""
+        return np.flatnonzero(self["reward_variance"] > flat_variance(0.0, self.reward_range))  # NaN: unseen
+
     def is_solved(self, mean: np.ndarray, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Whether groups of these rewards count as solved: `is_flat`, and at least halfway to success."""
         return self.is_flat(variance, tolerance) & (self.success_rate(mean) >= 0.5)

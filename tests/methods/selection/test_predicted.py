@@ -102,6 +102,30 @@ def test_explored_places_are_a_uniform_sample():
     assert (everything.reasons == Reason.EXPLORATION).all()
 
 
+def test_prompts_whose_latest_group_had_a_signal_are_candidates_again():
+    curriculum = curriculum_of(1000, candidates=1, remembered=1)
+    # 996 to 999 were rolled out: 996 and 998 had a signal, 997 and 999 had none
+    curriculum.table.visit(np.arange(996, 1000), np.zeros(4), np.full(4, 0.5), np.array([0.25, 0, 0.1, 0]))
+    draw = curriculum.select(2, step=1)
+    assert draw.prompts.tolist() == [998, 996]  # of 2 random ones and these 2, predicted to be 0.998 and 0.996
+    others = curriculum.select(2, step=1)  # these are in flight
+    assert others.prompts.max() < 996
+    curriculum.drop(draw.tickets[1:])
+    curriculum.observe(draw.tickets[:1], [[1, 1]])
+    assert curriculum.select(2, step=2).prompts.tolist()[0] == 996  # 998 has had a group without a signal since
+
+
+def test_remembered_prompts_are_no_part_of_the_estimate_for_uniform_sampling():
+    curriculum = curriculum_of(1000, candidates=1, remembered=1, exploration=1.0)
+    curriculum.table.visit(np.arange(996, 1000), np.zeros(4), np.full(4, 0.5), np.full(4, 0.25))
+    draw = curriculum.select(4, step=1)
+    assert draw.prompts.max() < 996
+    choice = curriculum.selection.prediction_offsets(draw)
+    # the 4 random candidates are all chosen, so their predictions have their own mean
+    assert choice.sum() == pytest.approx(0, abs=1e-9)
+    assert choice.any()
+
+
 def test_quality_of_the_prediction():
     curriculum = curriculum_of(4, candidates=4, target=0.5)
     draw = curriculum.select(4, step=0)

@@ -89,7 +89,6 @@ class Predicted(Selection):
         (self._stream,) = rng.spawn(1)
         column = "predicted_variance" if self.target is None else "predicted_rate"
         self.expected_N = table.add(column, np.float32, np.nan)
-        self.had_signal_N = table.add("had_signal", np.bool_, False)
         self.predictor.bind(table, self._stream)
         if self.adaptive is not None:
             self.adaptive.bind(table)
@@ -108,9 +107,7 @@ class Predicted(Selection):
         candidates = self._candidates(n)
         random = len(candidates)
         if self.remembered:
-            known = np.flatnonzero(self.had_signal_N & ~self.table["in_flight"])
-            known = self.rng.permutation(known)[: round(self.remembered * n)]
-            candidates = np.concatenate([candidates, known[~np.isin(known, candidates)]])
+            candidates = np.concatenate([candidates, self._remembered(n, candidates)])
         if self.target is None:
             predicted = self.predictor.informativeness(candidates, step)
         else:
@@ -153,6 +150,13 @@ class Predicted(Selection):
             kept |= dict.fromkeys(drawn[~self.table["in_flight"][drawn]].tolist())
         return np.fromiter(kept, np.int64)[:wanted]
 
+    def _remembered(self, n: int, candidates: np.ndarray) -> np.ndarray:
+        """Free prompts whose latest group had a signal, at most n times `remembered`, without candidates."""
+        varied = self.table.prompts_with_signal()
+        free = varied[~self.table["in_flight"][varied]]
+        drawn = self.rng.choice(free, min(round(n * self.remembered), len(free)), replace=False)
+        return drawn[~np.isin(drawn, candidates)]
+
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         """Only places of uniform sampling count, by one over the probability with which a place was one."""
         return np.where(choice.reasons == Reason.EXPLORATION, 1 / max(self._share, 1e-9), np.nan)
@@ -171,7 +175,6 @@ class Predicted(Selection):
             else self.table.success_rate(outcome.mean)
         )
         expected = self.expected_N[outcome.prompts].astype(np.float64)
-        self.had_signal_N[outcome.prompts] = outcome.variance > 0
         self.quality.observe(outcome.prompts, expected, realised)
         if self.adaptive is not None:
             self.adaptive.observe(outcome)
