@@ -114,6 +114,8 @@ METHODS = {
     "frontier-4": Method("frontier", {"prompts_per_step": 4}),
     "sharper": Method("frontier:candidates=32,exponent=3"),
     "remembered": Method("frontier:remembered=1"),
+    "remembered-once": Method("frontier:remembered=1"),
+    "remembered-once-1e-5": Method("frontier:remembered=1", {"learning_rate": 1e-5}),
     "remembered-1e-5": Method("frontier:remembered=1", {"learning_rate": 1e-5}),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),

@@ -153,7 +153,7 @@ class Predicted(Selection):
     def _remembered(self, n: int, candidates: np.ndarray) -> np.ndarray:
         """Free prompts whose latest group had a signal, at most n times `remembered`, without candidates."""
         varied = self.table.prompts_with_signal()
-        free = varied[~self.table["in_flight"][varied]]
+        free = varied[~self.table["in_flight"][varied] & (self.table["visits"][varied] < 2)]
         drawn = self.rng.choice(free, min(round(n * self.remembered), len(free)), replace=False)
         return drawn[~np.isin(drawn, candidates)]
 
