@@ -113,6 +113,8 @@ METHODS = {
     "uniform-4": Method("uniform", {"prompts_per_step": 4}),
     "frontier-4": Method("frontier", {"prompts_per_step": 4}),
     "sharper": Method("frontier:candidates=32,exponent=3"),
+    "fresh": Method("frontier"),
+    "fresh-1e-5": Method("frontier", {"learning_rate": 1e-5}),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
     "learnable": Method("uniform", data="learnable", measured=True),

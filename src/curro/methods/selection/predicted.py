@@ -115,6 +115,7 @@ class Predicted(Selection):
         if self.exponent is not None:
             # the highest of log(v^exponent) plus Gumbel noise are a draw in proportion, without replacement
             log_weights = self.exponent * np.log(np.maximum(score, 1e-12))
+            log_weights -= np.log1p(self.table["visits"][candidates])
             score = log_weights + self.rng.gumbel(size=len(score))
         best = uniform + _highest(score[uniform:], n - uniform)
         chosen = np.concatenate([np.arange(uniform), best])
