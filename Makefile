@@ -101,11 +101,15 @@ TRL_VERSIONS := oldest 1.12.0 1.14.1
 trl-versions: $(TRL_VERSIONS:%=trl-%)
 
 # where all else is as in `make test`, what no trainer's method takes part in is left out: sentences before a run, checks of
-# rows, notices, and passes of a model alone; the oldest has other models too, and whole runs of curro train
-TRL_TESTS = tests/hosts/trl $(addprefix --ignore tests/hosts/trl/,test_mistakes.py test_notices.py test_row_checks.py) \
-	$(addprefix --deselect tests/hosts/trl/fast/test_shared_prompts.py::,$(MODELS_ALONE))
-MODELS_ALONE := test_log_probabilities_entropies_and_gradients_are_those_of_a_plain_batch \
-	test_any_groups_in_any_order_and_any_micro_batches test_a_prefix_is_read_once_and_the_same_tokens_are_drawn
+# rows, notices, and passes of a model alone; and what the oldest and the newest show for all: that TRL's settings go
+# together, and processes of their own; the oldest has other models too, and whole runs of curro train
+TRL_TESTS = tests/hosts/trl $(addprefix --ignore tests/hosts/trl/,test_mistakes.py test_notices.py test_row_checks.py \
+	test_settings.py test_processes.py test_split_weights.py) $(addprefix --deselect tests/hosts/trl/,$(TRL_ELSEWHERE))
+TRL_ELSEWHERE := $(addprefix fast/test_shared_prompts.py::,\
+	test_log_probabilities_entropies_and_gradients_are_those_of_a_plain_batch \
+	test_any_groups_in_any_order_and_any_micro_batches test_a_prefix_is_read_once_and_the_same_tokens_are_drawn) \
+	test_multi_turn.py::test_processes_whose_episodes_are_over_wait_for_the_others \
+	test_contract.py::test_a_trainer_that_is_rewritten_in_trls_place_is_the_base
 trl-oldest: TRL_TESTS := tests/hosts/trl $(addprefix tests/training/,test_full_disk.py test_recorder.py test_run.py)
 trl-%: .venv-trl-%/trl
 	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) $(TRL_TESTS) \
@@ -118,6 +122,7 @@ verl: verl-runs verl-workers
 .PHONY: verl-runs verl-workers
 verl-runs verl-workers: export HF_DATASETS_CACHE = $(CURDIR)/.venv-verl/datasets
 verl-runs verl-workers: export RAY_worker_niceness = 0
+verl-runs verl-workers: export TQ_NUM_THREADS = 1
 # else Ray kills workers where the machine's memory is nearly full, whoever fills it
 verl-runs verl-workers: export RAY_memory_monitor_refresh_ms = 0
 

@@ -22,7 +22,7 @@ def run(folder):
         mock.patch.multiple(command, EVALUATIONS=1, SMOKE_PROMPTS=250),
         forked_runs(),
     ):
-        command.bench(smoke=True, task=["chains/hard"], seeds=1, rollouts=640, eval_prompts=8, out=folder)
+        command.bench(smoke=True, task=["chains/hard"], seeds=1, rollouts=320, eval_prompts=8, out=folder)
     return out.getvalue()
 
 

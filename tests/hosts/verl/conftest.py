@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from pathlib import Path
 
+import omegaconf.base
 import pytest
 import ray
 import tests
@@ -17,6 +19,9 @@ from setup_run import start_queue
 
 # verl's wheel has a package `tests`, which would hide this repository's folder
 tests.__path__.append(str(Path(__file__).parents[2]))
+
+# the expressions of one configuration are those of the next, and their grammar is slow
+omegaconf.base.parse = functools.cache(omegaconf.base.parse)
 
 # as in tests/conftest.py
 settings.register_profile(

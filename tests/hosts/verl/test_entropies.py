@@ -73,12 +73,12 @@ class Run(AnyRun):
 
 
 def signal(tmp_path, features: str, *, actor: bool) -> float:
-    """The mean variance p(1-p) of what was drawn after the first eight steps of 24."""
+    """The mean variance p(1-p) of what was drawn after the first eight steps of 16."""
     path = tmp_path / "pool.parquet"
     datasets.Dataset.from_list(rows()).to_parquet(path)
     selection = f"+curro.selection='frontier:features={features},exploration=0.1,exponent=none'"
     overrides = [selection, f"data.train_files={path}", "trainer.save_freq=-1"]
-    done = Run(configuration(tmp_path / features, *overrides, steps=24), actor=actor)
+    done = Run(configuration(tmp_path / features, *overrides, steps=16), actor=actor)
     drawn = [done.trainer.policy.pass_rate(number) for _, number in done.asked[8 * BATCH :]]
     return float(np.mean([p * (1 - p) for p in drawn]))
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
 from curro.reward.code_tests import read_tests
 from curro.reward.programs import with_imports
 from curro.reward.sandbox import Limits, landlock
-from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
+from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK, Confinement
 from curro.reward.sandbox.program_tests import run_asserts
 
 LIMITS = Limits(seconds=60.0, memory_mib=256)
 
 
-@pytest.fixture(params=[BUBBLEWRAP, LANDLOCK][: 1 + bool(landlock.version())], ids=lambda one: one.name)
-def passed(request):
-    def passed(program: str, *tests: str, seconds: float = 60.0, **options: str) -> list[bool]:
+def run_in(confinement: Confinement) -> Callable[..., list[bool | None]]:
+    def passed(program: str, *tests: str, seconds: float = 60.0, **options: str) -> list[bool | None]:
         limits = Limits(seconds=seconds, memory_mib=256)
         verdicts = run_asserts(
             with_imports(program, frozenset(re.findall(r"\w+", " ".join(tests)))),
             tests,
-            request.param,
+            confinement,
             limits,
             **options,
         )
@@ -31,7 +31,19 @@ def passed(request):
     return passed
 
 
-def test_plain_data_comes_as_it_is(passed):
+@pytest.fixture
+def passed():
+    """Which tests a program passes, where that is decided by what runs inside, as in every confinement."""
+    return run_in(BUBBLEWRAP)
+
+
+@pytest.fixture(params=[BUBBLEWRAP, LANDLOCK][: 1 + bool(landlock.version())], ids=lambda one: one.name)
+def passed_in_each(request):
+    """As `passed`, where the processes, their files or their pipes take part."""
+    return run_in(request.param)
+
+
+def test_plain_data_comes_as_it_is(passed_in_each):
     values = [
         None,
         True,
@@ -49,10 +61,10 @@ def test_plain_data_comes_as_it_is(passed):
     program = "def same(x):\n    return x\n\ndef kind(x):\n    return type(x).__name__"
     tests = [f"from math import inf\nassert same({v!r}) == {v!r}" for v in values]
     tests += [f"from math import inf\nassert kind({v!r}) == {type(v).__name__!r}" for v in values]
-    assert passed(program, *tests) == [True] * len(tests)
+    assert passed_in_each(program, *tests) == [True] * len(tests)
 
 
-def test_objects_errors_and_names(passed):
+def test_objects_errors_and_names(passed_in_each):
     program = """
 import math
 from collections import Counter
@@ -87,7 +99,7 @@ def count(text):
         "assert largest([Pair(1, lambda: 2)]) == 3",  # functions of the tests' are not given away
         "assert largest([Pair(1, 2)]) == 4",
     ]
-    assert passed(program, *tests) == [True, True, True, False, False, True, True, False, False]
+    assert passed_in_each(program, *tests) == [True, True, True, False, False, True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +118,7 @@ def count(text):
         "def isclose(a, b): return True\n\ndef all(x): return True\n\ndef f(x): return 7",
     ],
 )
-def test_no_trick_passes(passed, program):
+def test_no_trick_passes(passed_in_each, program):
     tests = [
         "assert f(3) == 4",
         "assert all([f(3) == 4])",
@@ -114,8 +126,8 @@ def test_no_trick_passes(passed, program):
         "import math\nassert math.isclose(f(3), 4)",
     ]
     setup = "from math import isclose"
-    seconds = 1.0 if "while True" in program else 5.0
-    assert passed(program, *tests, setup=setup, seconds=seconds) == [False] * 4
+    seconds = 0.2 if "while True" in program else 5.0
+    assert passed_in_each(program, *tests, setup=setup, seconds=seconds) == [False] * 4
 
 
 @pytest.mark.parametrize(
@@ -135,7 +147,7 @@ def test_helpers_of_the_setup_are_not_the_program_s(passed):
     assert passed(program, "assert helper(f(3), 4)", setup="def helper(x, y):\n    return x == y") == [False]
 
 
-def test_the_program_never_sees_a_test(passed):
+def test_the_program_never_sees_a_test(passed_in_each):
     program = """
 import os
 
@@ -153,7 +165,7 @@ def f(x):
                 break
     return any(b'the' + b'answer' in one for one in found)
 """
-    assert passed(program, "assert f('x') is False, 'theanswer'") == [True]
+    assert passed_in_each(program, "assert f('x') is False, 'theanswer'") == [True]
 
 
 @pytest.mark.parametrize(
@@ -513,10 +525,14 @@ def test_what_a_class_of_the_programs_would_decide_has_no_verdict(passed, progra
     assert passed(program, test) == [None]
 
 
-def test_a_class_named_with_line_breaks_writes_no_verdicts(passed):
+def test_a_class_named_with_line_breaks_writes_no_verdicts(passed_in_each):
     program = "Odd = type('Odd\\n1\\n1', (Exception,), {})\ndef f():\n    raise Odd\ndef g(value): pass"
     gives_it_back = "try:\n    f()\nexcept Exception as error:\n    g(error)"
-    assert passed(program, gives_it_back, "assert g(1) == 2", "assert g(1) == 3") == [None, False, False]
+    assert passed_in_each(program, gives_it_back, "assert g(1) == 2", "assert g(1) == 3") == [
+        None,
+        False,
+        False,
+    ]
 
 
 NODE = "class Node:\n    def __init__(self, v, next=None):\n        self.v, self.next = v, next\n"
