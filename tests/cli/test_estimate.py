@@ -223,6 +223,21 @@ def test_mistakes(curro, tmp_path, arguments, sentence):
     assert not (tmp_path / "estimates").exists() or not any((tmp_path / "estimates").iterdir())
 
 
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("estimate images.jsonl --model lab:chains", "a model here reads text alone: ask a --server"),
+        ("evaluate lab:chains --data images.jsonl", "a model here reads text alone: ask a --server"),
+        ("estimate images.jsonl --server http://127.0.0.1:9 --server-model m", "gets the messages alone"),
+    ],
+)
+def test_images_that_no_model_would_see(curro, tmp_path, command, sentence):
+    (tmp_path / "images.jsonl").write_text('{"prompt": "Which?", "images": ["a.png"], "answer": "5"}\n')
+    said = curro(*shlex.split(command), status=2)
+    assert "row 0 of images.jsonl has more than text (images)" in said
+    assert sentence in said
+
+
 # the parts
 
 

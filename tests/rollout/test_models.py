@@ -15,7 +15,7 @@ from tests.rollout.tiny_gguf import TOKENS, write_tiny_gguf
 from curro import lab
 from curro.core.errors import ConfigError, PromptError
 from curro.rollout.engines.models import load_model, multiplies_bfloat16, precision_warning
-from curro.rollout.engines.plain_generation import prompt_ids
+from curro.rollout.engines.plain_generation import prompt_ids, readable_ids
 
 
 def test_a_policy_is_trained_in_float32_whatever_it_was_saved_in(tmp_path):
@@ -34,6 +34,20 @@ def test_weights_of_which_only_the_beginning_is_there(tmp_path):
     weights.write_bytes(weights.read_bytes()[:3000])
     with pytest.raises(ConfigError, match=r"no model at .*: a folder.* is needed \(Error while"):
         load_model(str(tmp_path))
+
+
+def test_tokens_that_were_added_to_the_tokenizer_alone(tmp_path):
+    model, tokenizer = lab.load("chains")
+    known = model.get_input_embeddings().weight.shape[0]
+    tokenizer.add_tokens([f"<{i}>" for i in range(known - len(tokenizer))])
+    assert tokenizer.add_special_tokens({"pad_token": "<new>"}) == 1
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model, tokenizer = load_model(str(tmp_path))
+    assert tokenizer.pad_token == tokenizer.eos_token
+    assert readable_ids(model, tokenizer, "1a=") == prompt_ids(tokenizer, "1a=")
+    with pytest.raises(PromptError, match=f"'1a=<new>' has the token '<new>', .* after {known} tokens"):
+        readable_ids(model, tokenizer, "1a=<new>")
 
 
 def test_a_tokenizer_that_gives_no_token():

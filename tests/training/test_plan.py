@@ -161,9 +161,25 @@ def test_recomputing_activations_has_two_names_in_transformers(name):
         ("image_size", [640, 480], False),
         ("video_url", "https://example.org/talk", False),
         ("imagery", b"PNG", False),
+        ("img", b"PNG", True),
+        (
+            "image",
+            "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FAAhKDveksOjm==",
+            True,
+        ),
     ],
 )
 def test_rows_with_more_than_text_are_refused(column, value, is_media):
     prompts = PromptSet([{"prompt": "Which?", "answer": "1", "key": "a", column: value}])
     with pytest.raises(ConfigError, match=column) if is_media else nullcontext():
         check_text(prompts)
+
+
+@pytest.mark.parametrize("part", [{"type": "image_url", "image_url": {"url": "a"}}, {"image": "a.png"}])
+def test_parts_of_messages_that_are_no_text_are_for_servers(part):
+    content = [{"type": "text", "text": "Which?", "image": None}, part]
+    prompt = [{"role": "user", "content": content}]
+    prompts = PromptSet([{"prompt": prompt, "answer": "1", "key": "a"}])
+    check_text(prompts, are_messages_text=False)
+    with pytest.raises(ConfigError, match=r"more than text \(image(_url)?\), and ask a server"):
+        check_text(prompts, "ask a server")

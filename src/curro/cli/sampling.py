@@ -82,10 +82,18 @@ class SamplingJob:
         """Load the model, or find its server's client.
 
         Raises:
-            ConfigError: there is no such model, or a server is asked for episodes.
+            ConfigError: there is no such model, a server is asked for episodes, or prompts have images.
         """
+        from curro.training.plan import check_text
+
         if self.server is None:
+            check_text(self.prompts, "a model here reads text alone: ask a --server, or take text data")
             return self._local()
+        check_text(
+            self.prompts,
+            "a server gets the messages alone: put images there, as parts with an image_url",
+            are_messages_text=False,
+        )
         if self.environment is not None:
             raise ConfigError(
                 "a server answers in one turn, and these prompts have several: name a model here"

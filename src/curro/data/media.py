@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-MEDIA = re.compile(r"(^|_)(image|video|audio|multi_modal)s?(_|\d|$)", re.IGNORECASE)
+MEDIA = re.compile(r"(^|_)(image|img|video|audio|multi_modal)s?(_|\d|$)", re.IGNORECASE)
 """The names of columns in which data sets keep what a text model cannot read."""
 
 
@@ -23,17 +23,27 @@ def first_media(rows: Iterable[Mapping[str, Any]], columns: Collection[str]) -> 
         if isinstance(row["prompt"], list):
             contents = [message.get("content") for message in row["prompt"] if isinstance(message, Mapping)]
             parts = [part for content in contents if isinstance(content, list) for part in content]
-            kinds += [str(part.get("type")) for part in parts if part.get("type", "text") != "text"]
+            kinds += [kind for part in parts if isinstance(part, Mapping) and (kind := _kind(part)) != "text"]
         if kinds:
             return number, list(dict.fromkeys(kinds))
     return None
 
 
+def _kind(part: Mapping[str, Any]) -> str:
+    """What a message's part is; some have no type and their content under the name of the kind."""
+    named = (name for name in ("image", "image_url", "video", "audio") if part.get(name) is not None)
+    return str(part.get("type") or next(named, "text"))
+
+
+_IN_BASE64 = re.compile(r"[A-Za-z0-9+/]{60}[A-Za-z0-9+/\s]*=*\s*")
+
+
 def _is_media(value: Any, column: str) -> bool:
-    if isinstance(value, str):  # a path or an address; other texts are only called so
+    if isinstance(value, str):  # a path, an address or a whole file; other texts are only called so
         kind = (mimetypes.guess_type(value)[0] or "").partition("/")[0]
         is_address = value.startswith(("http://", "https://", "data:"))
-        return kind in ("image", "video", "audio") or (is_address and "_" not in column)
+        is_given = is_address or _IN_BASE64.fullmatch(value) is not None
+        return kind in ("image", "video", "audio") or (is_given and "_" not in column)
     if isinstance(value, list | dict):
         inner = value.values() if isinstance(value, dict) else value
         return any(_is_media(part, column) for part in inner)

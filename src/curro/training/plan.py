@@ -195,15 +195,27 @@ def _is_local(name: str) -> bool:
     return name.startswith((".", "/", "~")) or path.suffix == ".gguf" or is_data_file(path) or path.exists()
 
 
-def check_text(prompts: PromptSet) -> None:
-    """Raises ConfigError where a prompt has images, video or sound: the models trained here read text."""
-    first = first_media(prompts, prompts.columns)
+TRAINING_ON_IMAGES = (
+    "curro train has text models only: train on images with curro.hosts.trl.CurriculumGRPOTrainer, or take "
+    "text data"
+)
+
+
+def check_text(
+    prompts: PromptSet, instead: str = TRAINING_ON_IMAGES, *, are_messages_text: bool = True
+) -> None:
+    """Refuse prompts with images, video or sound, which a text model would answer without having seen them.
+
+    Args:
+        instead: why they are refused, and what to do.
+        are_messages_text: whether parts of messages that are no text are refused too.
+    """
+    rows = prompts if are_messages_text else ({**row, "prompt": ""} for row in prompts)
+    first = first_media(rows, prompts.columns)
     if first is not None:
         number, kinds = first
         raise ConfigError(
-            f"row {number} of {prompts.source} has more than text ({', '.join(kinds)}), "
-            "and curro train has text models only: train on images with "
-            "curro.hosts.trl.CurriculumGRPOTrainer, or take text data"
+            f"row {number} of {prompts.source} has more than text ({', '.join(kinds)}), and {instead}"
         )
 
 

@@ -23,7 +23,7 @@ from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import compute_with, precision_warning
-from curro.rollout.engines.plain_generation import end_ids, prompt_ids
+from curro.rollout.engines.plain_generation import end_ids, prompt_ids, readable_ids
 from curro.rollout.sampling import beside_training, evaluate
 from curro.runs.folder import RunFolder
 from curro.training.plan import HeldOut, Plan
@@ -204,7 +204,7 @@ def _train(
     )
     last = _find_checkpoint(folder, recorder, say) if resume else None
     trainer = _trainer(plan, recorder)
-    _try_prompts(plan.tokenizer, [plan.prompts, *(part.prompts for part in held_out)])
+    _try_prompts(plan, [plan.prompts, *(part.prompts for part in held_out)])
     if folder.model.is_dir():  # the end before the run was extended, which the checkpoint has too
         shutil.rmtree(folder.model)
     if last is not None and recorder.spent:
@@ -259,14 +259,19 @@ def _try_judge(plan: Plan, say: Callable[[str], None]) -> None:
         say(f"{failed} cannot be read; a prompt whose judgment fails is chosen last")
 
 
-def _try_prompts(tokenizer: Any, data: Sequence[PromptSet]) -> None:
-    """Tokenize a text, and a conversation of each sequence of roles, which chat templates may refuse."""
+def _try_prompts(plan: Plan, data: Sequence[PromptSet]) -> None:
+    """Tokenize a text, and a conversation of each sequence of roles, which chat templates may refuse.
+
+    Where tokens were added to the tokenizer and not to the model, any prompt may have one of them.
+    """
+    model, tokenizer = plan.loaded
+    has_more = len(tokenizer) > model.get_input_embeddings().weight.shape[0]
     tried = set()
     for prompt in (row["prompt"] for prompts in data for row in prompts):
         form = "" if isinstance(prompt, str) else tuple(message["role"] for message in prompt)
-        if form not in tried:
+        if has_more or form not in tried:
             tried.add(form)
-            prompt_ids(tokenizer, prompt)
+            readable_ids(model, tokenizer, prompt)
 
 
 TEMPLATE_TOKENS = 256

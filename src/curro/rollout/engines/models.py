@@ -42,7 +42,7 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
         folder, options["gguf_file"] = _gguf(Path(name))
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options)
     except (OSError, ValueError, KeyError, NotImplementedError, struct.error, SafetensorError) as error:
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConfigError(
@@ -50,7 +50,8 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
         ) from error
     if "gguf_file" in options:
         model = _plain(model)
-    if tokenizer.pad_token is None:
+    known = model.get_input_embeddings().weight.shape[0]
+    if tokenizer.pad_token_id is None or tokenizer.pad_token_id >= known:  # of the latter there is no vector
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer
 

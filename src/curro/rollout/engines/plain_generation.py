@@ -64,6 +64,22 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
     return ids
 
 
+def readable_ids(model: Any, tokenizer: Any, prompt: Prompt) -> list[int]:
+    """`prompt_ids`, of which the model knows every one.
+
+    Raises:
+        PromptError: as `prompt_ids`; or a token was added to the tokenizer and not to the model.
+    """
+    ids, known = prompt_ids(tokenizer, prompt), model.get_input_embeddings().weight.shape[0]
+    if max(ids) >= known:
+        raise PromptError(
+            f"the prompt {prompt!r:.80} has the token {tokenizer.convert_ids_to_tokens(max(ids))!r}, and the "
+            f"model's embeddings end before it, after {known:,} tokens: resize them, or take the model's own "
+            "tokenizer"
+        )
+    return ids
+
+
 def end_ids(model: Any, tokenizer: Any) -> list[int]:
     """The tokens that end a sequence: the generation config's and the tokenizer's own."""
     configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)

@@ -16,7 +16,7 @@ from curro.reward.completion import CUT
 from curro.reward.environments.environment import Environment
 from curro.reward.reward import SUCCESS
 from curro.rollout.engines.engine import Engine, Prompt, Rollout, SamplingSettings
-from curro.rollout.engines.plain_generation import prompt_ids
+from curro.rollout.engines.plain_generation import readable_ids
 from curro.rollout.sampling import attempts, beside_training
 
 PATIENCE = 20
@@ -154,7 +154,7 @@ def estimate_here(
 def _why_unanswerable(model: Any, tokenizer: Any, prompt: Prompt, settings: SamplingSettings) -> str:
     """Why the model cannot answer a prompt; empty if it can."""
     try:
-        length = len(prompt_ids(tokenizer, prompt))
+        length = len(readable_ids(model, tokenizer, prompt))
     except PromptError as error:
         return str(error)
     positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
