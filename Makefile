@@ -115,23 +115,14 @@ trl-%: .venv-trl-%/trl
 	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) $(TRL_TESTS) \
 		tests/examples/test_examples.py::test_the_trl_script_with_and_without_a_curriculum
 
-# verl wants other versions than the rest, so it has an environment of its own
-# verl's own workers run by themselves, in a Ray of their own; with --jobs 2 beside the others
-verl: verl-runs verl-workers
-
-.PHONY: verl-runs verl-workers
-verl-runs verl-workers: export HF_DATASETS_CACHE = $(CURDIR)/.venv-verl/datasets
-verl-runs verl-workers: export RAY_worker_niceness = 0
-verl-runs verl-workers: export TQ_NUM_THREADS = 1
+# verl wants other versions than the rest, so it has an environment of its own; one Ray serves all of its tests
+verl: export HF_DATASETS_CACHE = $(CURDIR)/.venv-verl/datasets
+verl: export RAY_worker_niceness = 0
+verl: export TQ_NUM_THREADS = 1
 # else Ray kills workers where the machine's memory is nearly full, whoever fills it
-verl-runs verl-workers: export RAY_memory_monitor_refresh_ms = 0
-
-verl-runs: .venv-verl/verl
-	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini -n $(WORKERS) --dist worksteal tests/hosts/verl \
-		--ignore tests/hosts/verl/test_own_workers.py
-
-verl-workers: .venv-verl/verl
-	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini tests/hosts/verl/test_own_workers.py
+verl: export RAY_memory_monitor_refresh_ms = 0
+verl: .venv-verl/verl
+	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini -n $(WORKERS) --dist worksteal tests/hosts/verl
 
 # the cookbook wants other versions of transformers than the rest
 tinker: .venv-tinker/tinker

@@ -128,8 +128,9 @@ tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions wer
 `text-and-entropy` to `sharper` with today's. `frontier-1e-5` and `uniform-1e-5` are judged too, and the rate
 3e-5 is tried on the tuning pools. The rows of 7c104e2's own `frontier` are called `unmoderated`, and those
 with moderated predictions and a learnt variance of the weights `learnt-variance`; rows of a rate that
-followed the signal are called `frontier-raised-1e-5` and `frontier-proportional-1e-5`. No option brings these
-back.
+followed the signal are called `frontier-raised-1e-5` and `frontier-proportional-1e-5`; `remembered` is
+`frontier` with candidates whose latest group had a signal, `remembered-once` with those of one visit, and
+`fresh` draws less where visits were many. No option brings these back.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),

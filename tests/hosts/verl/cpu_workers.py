@@ -82,7 +82,7 @@ _kept: dict[tuple[int, str], RayWorkerGroup] = {}
 
 
 def kept_workers(config: Any, ranks: int, role: str) -> RayWorkerGroup:
-    """As `start_workers`, in processes that later runs with as many ranks take over; they end with Ray."""
+    """As `start_workers`, in processes that later runs with as many ranks take over, until `stop_kept`."""
     for other in [key for key in _kept if key[0] != ranks]:
         stop_workers(_kept.pop(other))
     if (ranks, role) in _kept:
@@ -90,6 +90,12 @@ def kept_workers(config: Any, ranks: int, role: str) -> RayWorkerGroup:
     else:
         _kept[ranks, role] = start_workers(config, ranks, role)
     return _kept[ranks, role]
+
+
+def stop_kept() -> None:
+    """Leave Ray's processors to what comes next."""
+    while _kept:
+        stop_workers(_kept.popitem()[1])
 
 
 class CPUParts(SimulatedParts):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from cpu_workers import FLOAT32, CPUAsync, CPUSync, on_cpu, overrides, save_model
+from cpu_workers import FLOAT32, CPUAsync, CPUSync, on_cpu, overrides, save_model, stop_kept
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from setup_run import BATCH, SIZE, TRAINERS, Run, run
@@ -19,6 +19,12 @@ from verl.trainer.ppo import metric_utils
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
 from curro.lab.model import load_checkpoint
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _workers_end():
+    yield
+    stop_kept()
 
 
 def columns(batch, *names):
