@@ -530,6 +530,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         """TRL's; True resumes from the last checkpoint that was saved whole.
 
         At the end the run folder gets the prompt table, and a line says where the folder is.
+
+        Raises:
+            ConfigError: the trainer was trained before, and nothing is resumed.
         """
         output_dir = Path(cast(str, self.args.output_dir))
         is_main = self.accelerator.is_main_process
