@@ -114,6 +114,8 @@ METHODS = {
     "probe-1e-5": Method("frontier", {"allocation": "probe", "learning_rate": 1e-5}),
     "uniform-4": Method("uniform", {"prompts_per_step": 4}),
     "frontier-4": Method("frontier", {"prompts_per_step": 4}),
+    "uniform-4-1e-5": Method("uniform", {"prompts_per_step": 4, "learning_rate": 1e-5}),
+    "frontier-4-1e-5": Method("frontier", {"prompts_per_step": 4, "learning_rate": 1e-5}),
     "sharper": Method("frontier:candidates=32,exponent=3"),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
