@@ -110,8 +110,12 @@ METHODS = {
     "frontier-1e-5": Method("frontier", {"learning_rate": 1e-5}),
     "uniform-3e-5": Method("uniform", {"learning_rate": 3e-5}),
     "frontier-3e-5": Method("frontier", {"learning_rate": 3e-5}),
+    "probe": Method("frontier", {"allocation": "probe"}),
+    "probe-1e-5": Method("frontier", {"allocation": "probe", "learning_rate": 1e-5}),
     "uniform-4": Method("uniform", {"prompts_per_step": 4}),
     "frontier-4": Method("frontier", {"prompts_per_step": 4}),
+    "uniform-4-1e-5": Method("uniform", {"prompts_per_step": 4, "learning_rate": 1e-5}),
+    "frontier-4-1e-5": Method("frontier", {"prompts_per_step": 4, "learning_rate": 1e-5}),
     "sharper": Method("frontier:candidates=32,exponent=3"),
     "pspo": Method("pspo"),
     "posterior": Method("posterior"),
@@ -122,15 +126,16 @@ METHODS = {
 """By the name of a row's method.
 
 `frontier` is the default. `told` and `oracle` know the pass rates that 16 rollouts of each prompt measured:
-`oracle` is the default that is told them; `told` has the former default's options, explores nothing and takes
-the highest alone, so that it is no upper bound and may end below `frontier`. `highest` to `quarter` were
-tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not moderated;
-`text-and-entropy` to `sharper` with today's. `frontier-1e-5` and `uniform-1e-5` are judged too, and the rate
-3e-5 is tried on the tuning pools. The rows of 7c104e2's own `frontier` are called `unmoderated`, and those
-with moderated predictions and a learnt variance of the weights `learnt-variance`; rows of a rate that
-followed the signal are called `frontier-raised-1e-5` and `frontier-proportional-1e-5`; `remembered` is
-`frontier` with candidates whose latest group had a signal, `remembered-once` with those of one visit, and
-`fresh` draws less where visits were many. No option brings these back.
+`oracle` is the default that is told them; `told` has the former default's options, explores nothing and
+takes the highest alone, so that it is no upper bound and may end below `frontier`. `highest` to `quarter`
+were tried on the tuning pools, with the `frontier` of 7c104e2, whose predictions were not moderated;
+`text-and-entropy` to `sharper` with today's. `frontier-1e-5` and `uniform-1e-5` are judged too, and the
+rate 3e-5 is tried on the tuning pools and judged for `frontier` on mixtures; `probe` looks first, then
+spends. The rows of 7c104e2's own `frontier` are called `unmoderated`, and those with moderated predictions
+and a learnt variance of the weights `learnt-variance`; rows of a rate that followed the signal are called
+`frontier-raised-1e-5` and `frontier-proportional-1e-5`; `remembered` is `frontier` with candidates whose
+latest group had a signal, `remembered-once` with those of one visit, and `fresh` draws less where visits
+were many. No option brings these back.
 """
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),

@@ -165,6 +165,17 @@ def test_an_old_comparison_is_no_answer_to_another_question(curro, compared, fla
     assert said.endswith("choose another folder with --out")
 
 
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("both --seeds 5 --learning-rate 0.01", "as they are: leave out --learning-rate, --seeds, or name"),
+        ("both uniforn", "both holds runs, and another name is no folder of runs"),
+    ],
+)
+def test_folders_of_runs_are_compared_as_they_are(curro, compared, names, sentence):
+    assert sentence in curro("compare", *shlex.split(names))
+
+
 def test_switches_reach_the_runs_of_a_comparison(curro, monkeypatch, tmp_path):
     """From the command line, and from the folder of a run, which has all of them."""
     RunFolder.create("run", {"settings": TrainSettings("lab:chains", skip_empty_steps=True).as_dict()})

@@ -64,6 +64,7 @@ TYPOS = [
     ("compare uniform --model SmolML2-135M", "did you mean 'SmolLM2-135M'?"),
     ("estimate dta.jsonl", "there is no file or folder 'dta.jsonl'"),
     ("estimate rows.jsonl", "name a model for rows.jsonl"),
+    ("estimate lab:chains --server-model Qwen/Qwen2.5-3B", "a model on a server: name that with --server"),
     ("estimate rows.jsonl --model ./models/none", "there is no model at './models/none'"),
     ("evaluate ./models/none --suite rows.jsonl", "there is no model at './models/none'"),
     ("evaluate SmolML2-135M --suite MATH-500", "did you mean 'SmolLM2-135M'?"),

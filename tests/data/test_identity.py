@@ -48,6 +48,18 @@ def test_by_every_route_the_same(tmp_path, rows):
     assert set(routes.values()) == {loaded.fingerprint}, routes
 
 
+def test_an_answer_column_of_ones_own_keeps_the_fingerprint(tmp_path):
+    """Rows of verl's have another column of answers still, which comes first where none is named."""
+    rows = [row | {"short": row["prompt"][0]["content"][0]} for row in VERL]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    loaded = load_prompts(str(tmp_path / "data.jsonl"), answer_column="short")
+    assert loaded.fingerprint != load_prompts(str(tmp_path / "data.jsonl")).fingerprint
+    loaded.to_hf().to_parquet(tmp_path / "hf.parquet")
+    assert DatasetRows(loaded.to_hf()).fingerprint == loaded.fingerprint
+    assert load_prompts(str(tmp_path / "hf.parquet")).fingerprint == loaded.fingerprint
+    assert Curriculum("uniform", list(loaded.to_hf())).table.fingerprint == loaded.fingerprint
+
+
 def test_the_fingerprint_of_version_0_2():
     """SHA-256 of a line of JSON a row, `["0 + 0?", "0"]` and so on."""
     expected = "".join(f'["{i} + {i}?", "{2 * i}"]\n' for i in range(5)).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -171,6 +172,9 @@ def trl(completions, answer, **kwargs): return [float(c == a) for c, a in zip(co
 def trl_strict(prompts, completions, answer):
     return [float(c[0]["content"] == a) for c, a in zip(completions, answer)]
 async def trl_awaited(completions, answer): return (c == a for c, a in zip(completions, answer))
+class Asked:
+    async def __call__(self, completion, row): return float(completion == row["answer"])
+asked = Asked()
 def trl_too_many(completions, **kwargs): return [1.0, 0.0]
 async def awaited(completion, row): return float(completion == row["answer"])
 def one(completion): return 1.0
@@ -185,12 +189,23 @@ def test_a_function_of_trls_form_is_taken(tmp_path, monkeypatch, limits):
     (tmp_path / "forms_of_rewards.py").write_text(FORMS)
     row = {"prompt": "?", "answer": "2", "key": "k"}
     chat = {**row, "prompt": [{"role": "user", "content": "?"}]}
-    plain = ("ours", "trl", "trl_awaited", "awaited")
+    plain = ("ours", "trl", "trl_awaited", "awaited", "asked")
     for name, rows in (*((name, [row] * 2) for name in plain), ("trl_strict", [chat] * 2)):
         assert resolve_reward(f"forms_of_rewards:{name}", limits=limits).score(["2", "3"], rows) == [1.0, 0.0]
     assert resolve_reward("forms_of_rewards:with_option:weight=3", limits=limits).score(["2"], [row]) == [3.0]
     with pytest.raises(RewardError, match="ValueError: it returned 2 scores for 1 completion"):
         resolve_reward("forms_of_rewards:trl_too_many", limits=limits).score(["2", "3"], [row] * 2)
+
+
+def test_an_asynchronous_reward_scores_where_an_event_loop_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reward_of_a_notebook.py").write_text(FORMS)
+    row = {"prompt": "?", "answer": "2", "key": "k"}
+
+    async def cell():
+        return resolve_reward("reward_of_a_notebook:awaited").score(["2", "3"], [row] * 2)
+
+    assert asyncio.run(cell()) == [1.0, 0.0]
 
 
 def test_a_column_that_is_missing_and_a_class_are_said(tmp_path, monkeypatch):

@@ -96,6 +96,7 @@ class FakeServer:
         finish: the reason at the end.
         first: answers before all others: a status, or raw bytes of a stream.
         pause: seconds between two tokens.
+        lacking: fields at which the server fails, with the status 500.
         strict: refuse fields that are not in `known`, and give the `advice`.
         streaming: "yes"; "ignored" answers in one JSON document whatever was asked for, and "refused" does so
             only where no stream is asked for.
@@ -108,6 +109,7 @@ class FakeServer:
     def __init__(self, shape: str = "vllm") -> None:
         self.shape, self.pause, self.strict, self.advice = shape, 0.0, False, "leave them out"
         self.finish: str | None = "stop"
+        self.lacking: set[str] = set()
         self.pieces = [("4", 11, -0.5), ("0", 7, -0.25), ("", 2, -0.125)]
         self.several = shape != "text"
         self.known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n", "stream"}
@@ -204,7 +206,7 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             if fake.streaming == "refused" and body["stream"]:
                 self._plain(400, {"error": {"message": "Streaming is not supported by this model"}})
                 return
-            special = fake.first.pop(0) if fake.first else None
+            special = 500 if fake.lacking & set(body) else fake.first.pop(0) if fake.first else None
             if isinstance(special, int):
                 self._plain(special, {"error": {"message": "out of order"}})
                 return

@@ -153,11 +153,19 @@ def test_a_server_that_knows_the_newer_name_of_the_limit_alone():
 
 def test_a_server_that_fails_at_a_field_that_it_lacks():
     fake = FakeServer("text")
-    fake.first = [500] * 3
+    fake.lacking = {"logprobs"}
     with fake.running() as url:
         assert [rollout.text for rollout in rollouts(url, retries=2)] == ["40", "40"]
-    assert "logprobs" in fake.requests[2]
-    assert all("logprobs" not in body for body in fake.requests[3:])
+    assert "logprobs" in fake.requests[0]
+    assert all("logprobs" not in body for body in fake.requests[-2:])
+
+
+def test_a_server_that_failed_while_it_started_is_asked_for_everything_again():
+    fake = FakeServer()
+    fake.first = [500] * 3
+    with fake.running() as url:
+        assert [rollout.logprobs for rollout in rollouts(url, retries=2)] == [(-0.5, -0.25, -0.125)] * 2
+    assert "logprobs" in fake.requests[-1]
 
 
 # what goes wrong

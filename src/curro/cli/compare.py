@@ -34,13 +34,13 @@ def compare(
         ),
     ] = None,
     seeds: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             help="How many seeds (0, 1, ...) to train each curriculum with. One seed says little: two runs "
-            "of one method often differ as much as two methods. From 5 on there are intervals.",
+            "of one method often differ as much as two methods. From 5 on there are intervals. [default: 2]",
         ),
-    ] = 2,
+    ] = None,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="The folder for all runs and for the comparison's page.")] = Path(
         "runs/compare"
@@ -56,7 +56,14 @@ def compare(
     fails, the others go on. After Ctrl-C, the same command continues.
     """
     names = curricula or ["uniform", "frontier"]
-    if all(_holds_runs(Path(name)) for name in names):
+    folders = [name for name in names if _holds_runs(Path(name))]
+    if len(folders) == len(names):
+        asked = {**options, "seeds": seeds, "jobs": jobs, "config": config}
+        if unread := [f"--{name.replace('_', '-')}" for name, value in asked.items() if value is not None]:
+            raise ConfigError(
+                f"these folders hold runs, which are compared as they are: leave out {', '.join(unread)}, or "
+                "name curricula to train"
+            )
         _compare_folders([Path(name) for name in names], out)
         return
     if len({folder_name(name) for name in names}) < len(names):
@@ -64,8 +71,16 @@ def compare(
             "a curriculum stands twice in the comparison, or two have one folder's name: name each once"
         )
     for name in names:
-        for kind, spec in registry.parse_curriculum(name).items():
-            registry.build(kind, spec)
+        try:
+            for kind, spec in registry.parse_curriculum(name).items():
+                registry.build(kind, spec)
+        except ConfigError as error:
+            if not folders:
+                raise
+            raise ConfigError(
+                f"{', '.join(folders)} holds runs, and another name is no folder of runs: name such folders "
+                f"alone, or curricula alone ({error})"
+            ) from error
     if config is None:
         of_file: dict[str, Any] = {}
         settings = TrainSettings(**option_values(options))
@@ -79,7 +94,9 @@ def compare(
     left = {name: value for name, value in of_file.items() if options.get(name) is None}
     flags = [*flags_of(left), *flags_of(options)]
     check_writable(out)
-    paths = {(name, seed): out / f"{folder_name(name)}-seed{seed}" for seed in range(seeds) for name in names}
+    paths = {
+        (name, seed): out / f"{folder_name(name)}-seed{seed}" for seed in range(seeds or 2) for name in names
+    }
     side_by_side = jobs_or_cores(jobs)
     quiet()
     from curro.runs.report.compare import comparison_table, render_comparison
@@ -105,14 +122,14 @@ def compare(
     for reason in failed:
         console.print(f"failed: {printable(reason)}", style="red")
     complete = {name: [run for (of, _), run in runs.items() if of == name and run.complete] for name in names}
-    folders = {
+    runs_by_name = {
         name: [RunFolder.open(run.path) for run in curriculum_runs]
         for name, curriculum_runs in complete.items()
         if curriculum_runs
     }
-    if folders:
-        console.print(render_comparison(comparison_table(folders)))
-        console.print(f"report: {write_comparison(folders, out / 'report.html')}")
+    if runs_by_name:
+        console.print(render_comparison(comparison_table(runs_by_name)))
+        console.print(f"report: {write_comparison(runs_by_name, out / 'report.html')}")
     if failed:
         raise typer.Exit(1)
 

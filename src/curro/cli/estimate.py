@@ -71,6 +71,8 @@ def estimate(
     settings = TrainSettings(data=data, **option_values(options))
     if settings.model is not None and server is not None:
         raise ConfigError("name a --model or a --server, not both")
+    if server is None and server_model is not None:
+        raise ConfigError("--server-model is the name of a model on a server: name that with --server")
     if server is not None and server_model is None:
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
     from curro.training.plan import check_names, run_reward

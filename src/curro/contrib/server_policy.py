@@ -5,10 +5,8 @@ Tested with stand-ins of servers, and with `transformers serve`, which gives no 
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,6 +14,7 @@ import numpy as np
 from curro.core.errors import ConfigError, EngineError
 from curro.core.policy import LIKELIEST, entropy_of_likeliest
 from curro.core.text import prompt_text
+from curro.reward.signature import result_of
 from curro.rollout.engines.engine import Prompt
 from curro.rollout.engines.openai_server import Answer, Failure, OpenAIEngine, together
 
@@ -58,8 +57,7 @@ class ServerPolicy:
         """
         asked = [self.prompts(int(number)) for number in prompts]
         # a method may ask from a thread whose event loop runs, and connections belong to one loop
-        with ThreadPoolExecutor(1) as thread:
-            places = thread.submit(asyncio.run, self._likeliest(asked)).result()
+        places = result_of(self._likeliest(asked))
         temperature = self.engine.settings.temperature
         return np.array([[entropy_of_likeliest(p, temperature) for p in row] for row in places], np.float32)
 

@@ -21,6 +21,7 @@ from typing import Any
 from curro.core.errors import ConfigError
 from curro.data.raw import Row
 from curro.reward.reward import Score
+from curro.reward.signature import result_of
 
 SPLITS = ("train", "test")
 
@@ -63,7 +64,7 @@ class VerifiersTasks:
                 task_type(task_type.data_type().model_validate_json(row["task"]), taskset.config.task)
                 for row in rows
             ]
-            return asyncio.run(_score(tasks, completions))
+            return result_of(_score(tasks, completions))
 
         return verify
 

@@ -19,6 +19,11 @@ ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
 """Columns of answers, the first that is there."""
 
 
+def answer_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """`ANSWER`; of rows with these columns of `PromptSet.to_hf` the one in which that puts every answer."""
+    return ("answer",) if {"prompt_id", "key", "answer"} <= set(names) else ANSWER
+
+
 def fingerprint(prompts: Iterable[Any], answers: Iterable[Any] | None = None) -> str:
     """SHA-256, as 64 hex digits, over the prompts and their answers in their order.
 
@@ -53,10 +58,10 @@ def digest_dataset(
             time.
         prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
     """
-    answers: tuple[str, ...] = ANSWER
     columns = getattr(rows, "column_names", None)
+    answers = answer_columns(next(iter(rows), {}) if columns is None else columns)
     if columns is not None:
-        answers = tuple(name for name in ANSWER if name.partition(".")[0] in columns)
+        answers = tuple(name for name in answers if name.partition(".")[0] in columns)
         needed = {prompt_column, "raw_prompt", *(name.partition(".")[0] for name in answers)}
         rows = _InBatches(rows.select_columns([name for name in columns if name in needed]))  # type: ignore[attr-defined]
     answer = first_column(rows, answers)

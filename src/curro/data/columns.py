@@ -16,7 +16,15 @@ from collections import Counter
 from typing import Any
 
 from curro.core.errors import ConfigError
-from curro.core.identity import ANSWER, answer_of, decoded, first_column, nested_value, value_at
+from curro.core.identity import (
+    ANSWER,
+    answer_columns,
+    answer_of,
+    decoded,
+    first_column,
+    nested_value,
+    value_at,
+)
 from curro.data.raw import DataError, RawRow
 
 PROMPT = ("prompt", "question", "problem")
@@ -40,7 +48,7 @@ def normalise(
     prompt_column = _named(raw, prompt, "prompt") or _first(raw, PROMPT)
     if prompt_column is None:
         raise DataError(f"no column of {_columns(raw)} holds prompts: name it with prompt_column")
-    answer_column = _named(raw, answer, "answer") or _first(raw, ANSWER)
+    answer_column = _named(raw, answer, "answer") or _first(raw, answer_columns(raw[0].row))
     key_column = _named(raw, key, "key") or _first(raw, ("key",))
     prompts = [_prompt(row, prompt_column, _at(raw, i)) for i, (_, _, row) in enumerate(raw)]
     for i, text in enumerate(prompts):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any
 
@@ -26,9 +27,10 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
     Raises:
         ConfigError: no such function, or one that cannot be called in either way.
     """
-    function = _awaited(load_callable(spec, "reward"))
+    function = load_callable(spec, "reward")
     if inspect.isclass(function):
         raise ConfigError(f"reward {spec!r} is a class: name a function, or an object of the class")
+    function = _awaited(function)
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # a function of C says nothing
@@ -54,9 +56,15 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
 
 def _awaited(function: Callable[..., Any]) -> Callable[..., Any]:
     """An asynchronous function, of which TRL takes some, as one that returns what it awaits."""
-    if not inspect.iscoroutinefunction(function):
+    if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)):
         return function
-    return wraps(function)(lambda *args, **options: asyncio.run(function(*args, **options)))
+    return wraps(function)(lambda *args, **options: result_of(function(*args, **options)))
+
+
+def result_of(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns, also for who is called by an event loop, as everything in a notebook is."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 class AsRows:

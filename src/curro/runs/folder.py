@@ -137,11 +137,18 @@ class RunFolder:
         if not run.path.is_dir():
             problem = "it is a file, not a run's folder" if run.path.exists() else "there is no such folder"
             raise RunError(f"no run at {run.path}: {problem}")
-        if not run._config.is_file():
+        if not run._config.is_file() or run._is_model():
             raise RunError(
-                f"{run.path} holds no run: it has no config.json, which `curro train` writes first"
+                f"{run.path} holds no run: it has no config.json of a run, which `curro train` writes first"
             )
         return run
+
+    def _is_model(self) -> bool:
+        """Whether the folder's config.json is that of a model."""
+        try:
+            return not {"model_type", "architectures"}.isdisjoint(self.config)
+        except RunError:
+            return False
 
     @property
     def name(self) -> str:

@@ -109,6 +109,10 @@ def test_other_settings_or_no_curriculum_are_refused(tmp_path):
     assert load_state(path)["config"]["selection"] == {"name": "uniform"}
     with pytest.raises(curro.CheckpointError, match="another configuration"):
         run(tmp_path / "out", "+curro.selection=least-visited", steps=3)
+    estimates = path.with_name("estimates.json")
+    estimates.write_text("[1, ")
+    with pytest.raises(curro.CheckpointError, match=r"estimates.json is missing or damaged .*=resume_path"):
+        run(tmp_path / "out", steps=3)
     path.unlink()
     with pytest.raises(curro.CheckpointError, match="no saved curriculum at"):
         run(tmp_path / "out", steps=3)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from curro.core.errors import RunError
 from curro.core.intervals import bootstrap_quantiles
-from curro.runs.folder import RunFolder
+from curro.runs.folder import RunFolder, find_runs
 from curro.runs.report.compare import by_curriculum, comparison_table, crossing, isotonic, render_comparison
 from curro.runs.report.page import write_comparison
 
@@ -193,3 +193,30 @@ def test_runs_that_differ_in_their_seed_alone_are_one_curriculum(tmp_path):
         "uniform": ["u"], "frontier": ["f0", "f1"], "frontier admission=signal": ["g"],
     }  # fmt: skip
     assert next(iter(found)) == "uniform"
+
+
+def test_runs_of_other_tasks_or_rates_are_not_seeds_of_one_curriculum(tmp_path):
+    def run(name, **settings):
+        config = {"curriculum": {"selection": {"name": "uniform"}}, "settings": settings}
+        folder = RunFolder.create(tmp_path / name, config)
+        folder.append_metrics({"step": 1, "rollouts": 8, "eval/pass@1": 0.5})
+        return folder
+
+    runs = [run("a", data="x", learning_rate=1e-5, seed=0), run("b", data="x", learning_rate=1e-5, seed=1)]
+    assert list(by_curriculum(runs)) == ["uniform"]
+    runs += [run("c", data="x", learning_rate=1e-6, seed=2), run("d", data="y", learning_rate=1e-5, seed=2)]
+    named = {name: [folder.name for folder in folders] for name, folders in by_curriculum(runs).items()}
+    assert named == {
+        "uniform data=x learning_rate=1e-05": ["a", "b"],
+        "uniform data=x learning_rate=1e-06": ["c"],
+        "uniform data=y learning_rate=1e-05": ["d"],
+    }
+
+
+def test_a_models_folder_beside_runs_is_no_run(tmp_path):
+    evaluated(tmp_path / "run", [0.1, 0.2])
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "llama", "hidden_size": 8}')
+    assert find_runs([tmp_path]) == [tmp_path / "run"]
+    with pytest.raises(RunError, match="holds no run"):
+        RunFolder.open(tmp_path / "model")

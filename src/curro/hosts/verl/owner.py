@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ActorUnschedulableError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from curro.core.curriculum import Curriculum
-from curro.core.errors import CurroError
+from curro.core.errors import ConfigError, CurroError
 from curro.core.groups import Feedback
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.verl.policy import ServedPolicy, Serving, VerlRows
@@ -168,6 +168,7 @@ class CurriculumClient:
         actor: the owner's handle, or the name that `start_owner` gave it.
 
     Raises:
+        ConfigError: by the first method, where the machine lacks the GPUs.
         OwnerLostError: by each method, where the actor has died; other errors are the owner's.
     """
 
@@ -184,6 +185,11 @@ class CurriculumClient:
             return ray.get(self.actor.call.remote(method, *arguments, **named))
         except RayTaskError as error:
             raise error.cause from None
+        except ActorUnschedulableError as error:
+            raise ConfigError(
+                "the trainer's machine has not as many GPUs as curro.owner_gpus asks for: lower it, or leave "
+                "it out, and PCL's value model runs on the CPU"
+            ) from error
         except RayActorError as error:
             raise OwnerLostError(
                 "the process that owns the curriculum has ended: start the same command again, and verl "

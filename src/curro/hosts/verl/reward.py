@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from curro.reward import Reward, resolve_reward
 from curro.reward.completion import CUT, TOKENS
 from curro.reward.reward import Score
 from curro.reward.row_checks import check_before_run
+from curro.reward.signature import result_of
 
 MANAGER = "curro"
 """The name of `CompletionRewardManager` in `reward.reward_manager.name`."""
@@ -149,7 +149,7 @@ class _Scores:
         try:
             score = self._function(solution_str=completion, ground_truth=truth, **known)
             if inspect.iscoroutine(score):
-                score = asyncio.run(score)
+                score = result_of(score)
         except Exception as error:
             raise RewardError(f"verl's reward raises {type(error).__name__}: {error}") from error
         return score["score"] if isinstance(score, dict) else score

@@ -89,6 +89,10 @@ class VerlSettings:
         own |= {name: config.pop(name) for name in own if name in config}
         self.fill_limit, self.owner_gpus = FillSettings(own["fill_limit"]).limit, own["owner_gpus"]
         self.no_check = own["no_check"]
+        if not isinstance(self.no_check, bool):  # hydra takes `no` for a text, which would be true
+            raise ConfigError(f"{KEY}.no_check is true or false, not {self.no_check!r:.50}")
+        if isinstance(self.owner_gpus, str | bool) or not 0 <= self.owner_gpus < math.inf:
+            raise ConfigError(f"{KEY}.owner_gpus is a number of GPUs from 0, not {self.owner_gpus!r:.50}")
         self.keep = KeepRollouts(own["keep_rollouts"], own["keep_megabytes"])
         read_signal(config.get("signal"))  # refuses what it cannot read
         methods = {kind: registry.build(kind, config[kind]) for kind in BASES if kind in config}
@@ -97,7 +101,7 @@ class VerlSettings:
         if self.admission is None and self.selection.leaves_out == "groups":
             config["admission"] = "everything"
         self.has_gate = "admission" in config
-        self.curriculum = config | {"reward_range": tuple(config.get("reward_range", (0.0, 1.0)))}
+        self.curriculum = {"reward_range": (0.0, 1.0)} | config
         self._check()
 
     def _check(self) -> None:

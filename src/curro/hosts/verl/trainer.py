@@ -24,8 +24,10 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
 from curro.core.configuration import describe_signal
+from curro.core.errors import CheckpointError
 from curro.core.files import replacing
 from curro.core.groups import largest_reward
+from curro.core.identity import repeated_rows
 from curro.hosts.verl.auxiliary import ResizedWorkers, add_auxiliary, ranks_of, rows_divisor
 from curro.hosts.verl.credit import ppo_loss_with_auxiliary, withhold_credit, write_credit
 from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_owner
@@ -134,7 +136,10 @@ class CurriculumTrainer(Host):
         )
         rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
         if not settings.no_check:
-            check_rows(self.config, [dict(row) for row in rows.rows], logging.getLogger(__name__).warning)
+            warn = logging.getLogger(__name__).warning
+            check_rows(self.config, [dict(row) for row in rows.rows], warn)
+            if repeated := repeated_rows(rows.row_digests):
+                warn(repeated)
         folder = Path(self.config.trainer.default_local_dir).absolute()
         model = self.config.actor_rollout_ref.model.path if settings.selection.policy_use else None
         self.owner = start_owner(self.config.curro_owner, settings.owner_gpus)
@@ -326,7 +331,15 @@ class CurriculumTrainer(Host):
                 "and their rollouts are lost: nothing is learned from them, and they may be drawn again"
             )
         observed = {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
-        self.fill.restore(ledger, observed, json.loads((Path(folder) / ESTIMATES).read_text("utf-8")))
+        path = Path(folder) / ESTIMATES
+        try:
+            estimates = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"{path} is missing or damaged ({error}): resume from an earlier checkpoint, with "
+                "trainer.resume_mode=resume_path and trainer.resume_from_path"
+            ) from error
+        self.fill.restore(ledger, observed, estimates)
 
     def _queued_groups(self) -> dict[str, dict[str, Any]]:
         """The tags of the groups in verl's queue, by their uids."""

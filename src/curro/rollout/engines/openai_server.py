@@ -482,7 +482,7 @@ class OpenAIEngine:
         prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
         remaining = field_sets(chat, is_greedy=self.settings.is_greedy)
         stream: dict[str, Any] = {}
-        reason = ""
+        reason, broken, was_asked_again = "", list[dict[str, Any]](), False
         while remaining:
             fields = remaining[0] | stream
             short = {"max_tokens": 1} if "max_tokens" in self.sampling else {}
@@ -493,9 +493,15 @@ class OpenAIEngine:
                         f"the server at {self.server.url} repeats the conversation in its answers: use plain "
                         "prompts, or a server that reads the model's chat template"
                     )
-                return fields
+                if not broken:
+                    return fields
+                # a server that was starting fails whatever it is asked: its failure is believed once more
+                remaining, broken, was_asked_again = [broken[0], remaining[0]], [], True
+                continue
             reason = answer.reason
             # some answer with 500 where they lack a field, as llama-cpp-python does log-probabilities
+            if not answer.refused and not was_asked_again:
+                broken.append(remaining[0])
             if not (answer.refused or reason.startswith("HTTP 500")):
                 break
             if "stream" in reason.lower() and not stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -268,20 +269,44 @@ def render_comparison(rows: Sequence[Comparison]) -> Table:
     """Lay the comparison out for a terminal."""
     least, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
     seeds = "1 seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
-    table = Table(title=f"Same task, {seeds}", box=SIMPLE_HEAD, padding=0)
+    table = Table(title=f"Held-out accuracy, {seeds}", box=SIMPLE_HEAD, padding=0)
     table.caption_justify = "left"
     table.caption = Text(" ".join(remarks(rows)))
     table.add_column("curriculum", overflow="fold", min_width=len("curriculum"))
     for title in columns(rows)[:-1]:  # a terminal of 80 characters has no room for the seeds
         table.add_column(Text(title), justify="right")
     for row in rows:
-        table.add_row(Text(readable(row.name, 60)), *cells(row, rows)[:-1])
+        table.add_row(Text(readable(row.name, 120)), *cells(row, rows)[:-1])
     return table
 
 
+_NO_DIFFERENCE = {
+    *("curriculum", "allocation", "advantage", "admission", "seed", "threads", "device_batch", "log"),
+    *("eval_every", "save_every", "keep_best", "keep_rollouts", "keep_megabytes"),
+    *("share_prompts", "sandbox", "reward_workers", "reward_seconds", "reward_memory"),
+}
+"""Settings in which the runs of one name may differ, or which are in its name anyway."""
+
+
+def _settings(history: History) -> dict[str, Any]:
+    """What `curro train` was told of a run's task, its budget and its updates; empty for other trainers."""
+    settings = history.config.get("settings")
+    settings = settings if isinstance(settings, Mapping) else {}
+    return {name: value for name, value in settings.items() if name not in _NO_DIFFERENCE}
+
+
 def by_curriculum(folders: Iterable[RunFolder]) -> dict[str, list[RunFolder]]:
-    """Group runs that differ in their seed alone, under what chose their prompts; uniform sampling first."""
+    """Group runs that differ in their seed alone, under what chose their prompts; uniform sampling first.
+
+    Other settings in which runs differ are in their names: `frontier learning_rate=1e-05`.
+    """
+    histories = {folder: read_history(folder) for folder in folders}
+    settings = {folder: _settings(history) for folder, history in histories.items()}
+    given = [own for own in settings.values() if own]
+    names = dict.fromkeys(name for own in given for name in own)
+    differ = [name for name in names if len({str(own.get(name)) for own in given}) > 1]
     runs: dict[str, list[RunFolder]] = {}
-    for folder in folders:
-        runs.setdefault(read_history(folder).curriculum, []).append(folder)
+    for folder, history in histories.items():
+        others = [f"{name}={settings[folder].get(name)}" for name in differ if settings[folder]]
+        runs.setdefault(" ".join([history.curriculum, *others]), []).append(folder)
     return dict(sorted(runs.items(), key=lambda item: not item[0].startswith("uniform")))
