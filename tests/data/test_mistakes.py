@@ -48,6 +48,7 @@ def load(*lines: str, **options: str) -> PromptSet:
         (['{"prompt": [{"role": "user", "content": 5}]}'], {}, "without role and content"),
         (['{"prompt": [{"role": "user", "content": ["a", "b"]}]}'], {}, "or a list of objects"),
         ([GOOD], {"limit": 1.5}, "limit is 1.5"),
+        ([GOOD], {"limit": True}, "limit is True"),
         ([GOOD], {"prompt_column": 3}, "prompt column .* not 3"),
         ([GOOD], {"prompt_column": "q"}, "prompt column 'q'; .* prompt, answer$"),
         ([GOOD], {"answer_column": "gold.x"}, "answer column 'gold.x'"),
