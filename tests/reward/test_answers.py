@@ -187,6 +187,15 @@ def test_the_last_expression(text, expression):
             (nothing, [])
             for nothing in (
                 "see solution",
+                "The proof is given above",
+                "No final answer",
+                "Proof by induction",
+                "#REF!",
+                "<image>",
+                r"\blacksquare",
+                r"\quad",
+                "N.A.",
+                "略",
                 "omitted",
                 [],
                 [""],

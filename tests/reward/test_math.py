@@ -526,6 +526,86 @@ WRONG["logarithms, unions, units in braces and odd commands"] = [
     (r"\boxed{\vec{v}=(2,1)}", r"\begin{pmatrix}1\\2\end{pmatrix}"), (r"\boxed{\frac{\pi}{3}}", "30 degrees"),
     (r"\boxed{9.8 \text{ m} \cdot \text{s}^{-2}}", "9.8 m/s"), ("9.8 meters per second squared", "9.8 m/s"),
 ]  # fmt: skip
+RIGHT["answers with the place where they hold"] = [
+    (r"\boxed{7\text{ when }t=4}", "7"),
+    ("The answer is 7 at t = 4.", "7"),
+    (r"\boxed{7\ (t=4)}", "7"),
+    (r"\boxed{\text{least value } 7 \text{ at } t=4}", "7"),
+    (r"\boxed{\frac{x}{2}\text{ for }x>0}", "x/2"),
+    (r"\boxed{t^2+3, t\in\mathbb{R}}", "t^2+3"),
+    (r"\boxed{t\in\mathbb{R}, t\ne 3}", r"t\ne 3"),
+]
+WRONG["answers with the place where they hold"] = [
+    (r"\boxed{7\text{ when }t=4}", "4"),
+    ("The answer is 7 at t = 4.", "4"),
+    (r"\boxed{7\ (t=4)}", "4"),
+    (r"\boxed{7\text{ for even }n, 8\text{ for odd }n}", "7"),
+    (r"\boxed{7\text{ for even }n\text{ and }8\text{ otherwise}}", "7"),
+]
+RIGHT["formulas that are equal where they are real"] = [
+    (r"\boxed{\sqrt{\frac1m}}", r"\frac{1}{\sqrt m}"),
+    (r"\boxed{\sqrt{\frac ab}}", r"\frac{\sqrt a}{\sqrt b}"),
+    (r"\boxed{\sqrt{t^2+4t+4}}", r"|t+2|"),
+    (r"\boxed{\arcsin t+\arccos t}", r"\frac\pi2"),
+]
+WRONG["formulas that are equal where they are real"] = [
+    (r"\boxed{\sqrt{t^2}}", "t"),
+    (r"\boxed{\frac{t}{|t|}}", "1"),
+    (r"\boxed{|t-100|}", "100-t"),
+    (r"\boxed{\lfloor t\rfloor}", r"\lceil t\rceil"),
+    (r"\boxed{t+10^{-9}}", "t"),
+    (r"\boxed{\sqrt{a+b}}", r"\sqrt a+\sqrt b"),
+]
+RIGHT["LaTeX without braces and other commands"] = [
+    (r"\boxed{\pi/3}", r"\frac\pi3"),
+    (r"\boxed{\frac{3}{\pi}}", r"\frac3\pi"),
+    (r"\boxed{\mathbb R}", r"\mathbb{R}"),
+    (r"\boxed{3\hat{i}-\hat{j}}", r"3\mathbf i-\mathbf j"),
+    (r"\boxed{\varphi}", r"\phi"),
+    (r"\boxed{\num{4.5e2}}", "450"),
+    (r"\boxed{\SI{7}{\kg}}", "7"),
+    (r"\boxed{\begin{aligned}8\end{aligned}}", "8"),
+    (r"\boxed{x\not=3}", r"x\ne3"),
+    (r"\boxed{\int_0^1 2x\,dx}", "1"),
+    (r"\boxed{10 \pmod 7}", r"x\equiv3\pmod7"),
+    (r"\boxed{p ∧ q}", r"p\land q"),
+    (r"\boxed{3ˣ}", "3^x"),
+    (r"\boxed{⌊2.5⌋}", "2"),
+    (r"\boxed{³⁄₈}", "3/8"),
+    (r"\boxed{5,10,\ldots,5n}", r"5, 10, \dots, 5n"),
+    ("the ratio is 4:6", "2:3"),
+    (r"\boxed{4 factorial}", "24"),
+    (r"\boxed{15 W/(m·K)}", "15"),
+    (r"\boxed{2 mL}", "2 cm^3"),
+    (r"\boxed{4 kΩ}", "4000 ohm"),
+    ("12 noon", "12:00 PM"),
+]
+WRONG["LaTeX without braces and other commands"] = [
+    (r"\boxed{5,15,\ldots,5n}", r"5, 10, \ldots, 5n"),
+    (r"\boxed{3ˣ}", "3x"),
+    (r"\boxed{9 \pmod 7}", r"x\equiv3\pmod7"),
+    (r"\boxed{30\%\text{ decrease}}", r"30\%\text{ increase}"),
+    (r"\boxed{4\text{ km north}}", r"4\text{ km south}"),
+    (r"\boxed{f'(x)=3x}", "f(x)=3x"),
+    (r"\boxed{4 factorial}", "4"),
+    (r"\boxed{2 mL}", "2 L"),
+    (r"\boxed{4 kΩ}", "4 ohm"),
+    (r"\boxed{\num{4.5e2}}", "4.5"),
+    ("the ratio is 6:4", "2:3"),
+]
+RIGHT["choices as other languages name them"] = [
+    ("La respuesta es C", "C"),
+    ("Die Antwort ist C", "C"),
+    ("La réponse est C.", "C"),
+    ("答えはCです", "C"),
+    ("选项C正确", "C"),
+    ("Of these, only C fits.", "C"),
+]
+WRONG["choices as other languages name them"] = [
+    ("La respuesta no es C", "C"),
+    ("Die Antwort ist nicht C", "C"),
+    ("C\n\nD\n\nA", "C"),
+]
 RIGHT["the row's answer as a solution"] = [
     (r"so \boxed{72 apples}", "She sold 24. In all 48 + 24 = 72.\n#### 72"),
     (r"\boxed{1} is wrong, so \boxed{2}", r"We find that \boxed{2.0}."), (r"\boxed{5}", "The area is $5$."),

@@ -189,7 +189,8 @@ def after_hashes(text: str) -> str | None:
 _SAYS = re.compile(
     r"(?:(?<![A-Za-z])answer\b[*\"]*(?:\s*\([^()\n]{0,20}\))?(?:(?:(?!\bnot\b|cannot|n't|\b(?:since|because)\b)[^\n.:=?]){0,60}?\b(?:is|are|be|equals)\b(?!n't|\s+not\b)|\s*\**\s*[:=→]|\s-\s)"
     r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
-    r"|答案(?:是|为|[:\uff1a])|答え(?:は|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
+    r"|答案(?:是|为|[:\uff1a])|答え(?:は|[:\uff1a])"
+    r"|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)(?:\s?\**[:\uff1a]|[^\n.:]{0,40}?(?<!\sno)(?<!\snão)\s(?:est|ist|es|é|è)\b(?!\s(?:pas|nicht|no)\b)))"
     r"[\s:*}]*",
     re.IGNORECASE,
 )
@@ -220,7 +221,9 @@ def said(text: str) -> Iterator[str]:
             tail = quoted[1]
         elif '"' in match[0]:  # a field of JSON
             tail = re.split(r',\s*"|\}\s*\Z', tail, maxsplit=1)[0]
-        content = _SENTENCE_END.split(tail, maxsplit=1)[0].strip(" *")
+        content = (
+            _SENTENCE_END.split(tail, maxsplit=1)[0].strip(" *").removesuffix("です").removesuffix("입니다")
+        )
         if content:
             yield content
 
@@ -261,15 +264,19 @@ def candidates(text: str) -> Iterator[str]:
 
 
 _NONE = """
-nan|<na>|n/a|n / a|na|n.a.|nat|none|none.|null|nil|[null]|proof|notfound|not found|no answer
-|no answer provided|not available|not applicable|not provided|unknown|missing|tbd|todo|#n/a|
+nan|<na>|n/a|n / a|na|n.a|nat|none|null|nil|[null]|proof|notfound|not found|unknown|missing|tbd|todo
+|not available|not applicable|not provided|not specified|placeholder|unsolved|qed|q.e.d|proved|proven|as shown
+|略|证明略|无|无答案|见解析|
 """
 _ELSEWHERE = re.compile(
-    r"(?:see|refer to) (?:the )?(?:solution|proof|explanation|above|below|figure|diagram|text)\b.{0,40}"
-    r"|(?:the )?(?:answer|solution|proof) (?:is )?(?:not (?:provided|given|available|found)|omitted)|omitted"
+    r"(?:see|refer to) (?:the )?(?:solution|proof|explanation|above|below|figure|diagram|text|image)\b.{0,40}"
+    r"|(?:the )?(?:answer|solution|proof) (?:is )?(?:(?:not )?(?:provided|given|available|found|shown)"
+    r"|omitted)(?: (?:above|below))?|omitted|proof by \w+"
+    r"|no (?:final )?answer(?: (?:provided|given|available|found))?"
+    r"|#(?:n/a|value!|ref!|div/0!|name\?|num!|null!)|[\[<](?:image|figure|img)[\]>]"
     r"|answers? (?:may|will|can) vary|varies"
 )
-_BLANK = re.compile(r"(?:\\[()\[\]]|[\s\[\](){}\"'?.#*_$\u2026\u200b-])*")
+_BLANK = re.compile(r"(?:\\[()\[\]]|\\q?quad|\\(?:black)?square|~|[\s\[\](){}\"'?.#*_$\u2026\u200b-])*")
 PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
 """Texts that data sets write where they have no answer."""
 

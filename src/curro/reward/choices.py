@@ -28,7 +28,8 @@ _LETTER = re.compile(
 _CALLED = re.compile(
     r"""(?:(?i:\b(?:option|choice|alternative|answer))\s*(?i:is|:)?\s*[(\[]?(?P<a>[A-J])[)\]]?(?![\w'])
     | (?<![\w(])[(](?P<b>[A-J])[)](?!\w)
-    | (?<![\w'])(?P<c>[A-J])\s+is\s+(?:the\s+)?(?:correct|right|best|true)
+    | (?<![\w'])(?P<c>[A-J])\s+(?:is\s+(?:the\s+)?(?:correct|right|best|true)|fits|remains)\b
+    | (?:选项|選項|选择|选|選)\s*[(]?(?P<f>[A-J])(?![A-Za-z])
     | (?i:\b(?:choose|chose|pick|select)\s+)(?P<e>[A-J])(?!\s*[,/]|\s+(?:and|or)\b)(?![\w'])
     | (?:\A|[.:;,!\n=\u2192\u9009\u4e3a\u662f]|(?i:\b(?:is|be|so|thus|hence|therefore|with|picked
         |selected|to|only|leaves|leaving|matches|it's|that's|namely)))\s*\W?(?P<d>[A-J])[^\w?]*\Z)
@@ -62,9 +63,9 @@ def called_letter(text: str) -> str | None:
     """The letter that prose calls right last: "so option B", "(B)", "B is correct", or at its end."""
     text = as_latex(text).replace("*", "").strip()
     text = re.sub(r"((?:option|choice|answer) is \()([a-j])(?=\))", lambda m: m[1] + m[2].upper(), text)
-    alone = re.match(r"\W*([A-J])\W*\n", text)
-    if alone:
-        return alone[1]
+    alone = set(re.findall(r"^\W*([A-J])\W*$", text, re.MULTILINE))
+    if len(alone) == 1 and re.match(r"\W*[A-J]\W*\n", text):
+        return alone.pop()
     calls = [call for call in _CALLED.finditer(text) if not _DENIED.search(text[: _place(call)][-100:])]
     if (
         not calls

@@ -169,6 +169,8 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
         if verdict is not None:
             return verdict
     gold, answer = pair.gold, pair.answer
+    if again and not _CONDITION.search(gold) and (stated := _without_place(answer)):
+        return _compare(replace(pair, answer=stated))
     if again and notation.has_prose(answer) and not pair.numbers[1]:
         last = notation.last_expression(answer)
         if last is None and pair.numbers[0] and not re.search(r"[=\\]", answer):
@@ -186,6 +188,21 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
     return wanted, said
 
 
+def _without_place(answer: str) -> str | None:
+    """12 of "12 when x = 3" or "12 (x = 3)"; None where no such place, or more than it, follows a number."""
+    place = _PLACE.search(answer)
+    if not place or _MORE.search(answer[place.end() :]):
+        return None
+    head = re.sub(
+        r"(?:[\s,;(~]|\\[,;: ]|\\q?quad|\\text\s*\{|\b(?:which|is|attained|reached|occurring|occurs)\b)+\Z",
+        "",
+        answer[: place.start()],
+    )
+    return head if re.search(r"\d", head) else None
+
+
+_PLACE = re.compile(r"(?<![A-Za-z\\])(?:(?:when|at|where|for|since|because)\b|\(\s*[a-z]\s*=)")
+_MORE = re.compile(r"\b(?:is|are|gives|otherwise|else|and|or)\b|[;=][^=]*=|,(?![^()]*\))", re.DOTALL)
 _CONDITION = re.compile(
     r"\b(?:if|when|where|unless|any|all|every|each|by|least|most|more|less|fewer|than|between|except|multiples?"
     r"|integers?|primes?)\b",
@@ -199,6 +216,21 @@ def _texts(pair: _Pair) -> float | None:
     if wanted == said:
         return float(wanted != "") if not _has_both_cases(pair.gold) else None
     return 0.0 if len(pair.answer) > notation.LONGEST or not said else None
+
+
+def _opposites(pair: _Pair) -> float | None:
+    """A rise is no fall: 25% increase, 25% decrease."""
+    first, second = (set(re.findall(r"[a-z]+", text)) for text in pair.words)
+    is_opposite = any(
+        a in first - second and b in second - first for names in _OPPOSITES for a, b in (names, names[::-1])
+    )
+    return 0.0 if is_opposite else None
+
+
+_OPPOSITES = notation.pairs(
+    "increase decrease more less more fewer above below left right up down north south east west profit loss "
+    "gain loss clockwise counterclockwise upward downward upwards downwards older younger before after"
+)
 
 
 def _has_both_cases(text: str) -> bool:
@@ -247,7 +279,12 @@ def _numerals(pair: _Pair) -> float | None:
 def _congruences(pair: _Pair) -> float | None:
     if not re.search(r"\\p?mod|\bmod\b|\\equiv", notation.as_latex(pair.gold)):
         return None
-    return float(_congruence(pair.gold) == _congruence(pair.answer))
+    texts = [re.sub(r"\A[a-z]=", "", _congruence(text)) for text in (pair.gold, pair.answer)]
+    residues = [(int(m[1]) % int(m[2]), m[2]) if (m := _RESIDUE.fullmatch(text)) else text for text in texts]
+    return float(residues[0] == residues[1])
+
+
+_RESIDUE = re.compile(r"(-?\d{1,9})mod([1-9]\d{0,8})")
 
 
 def _substances(pair: _Pair) -> float | None:
@@ -279,7 +316,9 @@ def _ratios(pair: _Pair) -> float | Job | None:
     if ratios[0] and (ratios[1] or len(ratios[0]) > 2):
         return float(ratios[0] == ratios[1])
     terms = [
-        _RATIO.fullmatch(notation.expression(text)) and notation.expression(text).split(":")
+        not notation.has_prose(text)
+        and _RATIO.fullmatch(notation.expression(text))
+        and notation.expression(text).split(":")
         for text in (pair.gold, pair.answer)
     ]
     if terms[0] and terms[1]:
@@ -387,11 +426,13 @@ def _bound(pair: _Pair) -> Job | None:
     return gold, re.sub(rf"(?<![A-Za-z\\]){only[1].pop()}(?![A-Za-z])", only[0].pop(), answer)
 
 
-def _functions(pair: _Pair) -> Job | None:
+def _functions(pair: _Pair) -> float | Job | None:
     """y = 2x is f(x) = 2x, and dy/dx = 2x is y' = 2x."""
     first, second = (_FUNCTION.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer))
-    if not first or not second or bool(first["derived"]) != bool(second["derived"]):
+    if not first or not second:
         return None
+    if bool(first["derived"]) != bool(second["derived"]):
+        return 0.0
     if not first["derived"] and (first["name"] == "y") == (second["name"] == "y"):
         return None
     return notation.expression(first["value"]), notation.expression(second["value"])
@@ -406,7 +447,19 @@ _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 
 
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
-    *(_texts, _phrases, _dates, _numerals, _congruences, _substances, _figures, _times, _ratios, _numbers),
+    *(
+        _texts,
+        _opposites,
+        _phrases,
+        _dates,
+        _numerals,
+        _congruences,
+        _substances,
+        _figures,
+        _times,
+        _ratios,
+        _numbers,
+    ),
     *(_pairs_of_ends, _relations, _assignments, _columns, _roots, _bound, _functions),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""
@@ -449,7 +502,7 @@ _ATOMS = re.compile(r"(?=.*[A-Z])[A-Za-z0-9()]+")
 
 
 def _congruence(text: str) -> str:
-    text = re.sub(r"\\(?:p|b)?mod\b", "mod", notation.as_latex(text).replace("\\equiv", "="))
+    text = re.sub(r"\\(?:p|b)?mod(?![a-z])", "mod", notation.as_latex(text).replace("\\equiv", "="))
     return re.sub(r"[\s{}()$\\]", "", notation.unwrapped(text))
 
 

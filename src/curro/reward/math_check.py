@@ -165,7 +165,32 @@ def _same(gold: Any, answer: Any) -> bool:
     if isinstance(gold, sympy.Interval) and isinstance(answer, sympy.Interval):
         is_open = gold.left_open == answer.left_open and gold.right_open == answer.right_open
         return bool(is_open) and _same(gold.start, answer.start) and _same(gold.end, answer.end)
-    return math_equal(gold, answer, timeout_seconds=None, allow_set_relation_comp=True)
+    is_equal = math_equal(gold, answer, timeout_seconds=None, allow_set_relation_comp=True)
+    return is_equal or _same_function(gold, answer)
+
+
+_VALUES = [sympy.Rational(n, 100) for n in (37, -61, 83, -29, 170, -230, 512, -790, 123456, -98765)]
+_STEPWISE = (sympy.floor, sympy.ceiling, sympy.Piecewise, sympy.sign)
+
+
+def _same_function(gold: Any, answer: Any) -> bool:
+    """Whether two formulas in the same variables are equal where both are real: sqrt(1/n) is 1/sqrt(n)."""
+    formulas = gold, answer
+    if not all(isinstance(side, sympy.Expr) and not side.has(*_STEPWISE) for side in formulas):
+        return False
+    names = sorted(gold.free_symbols | answer.free_symbols, key=str)
+    parts = [part for side in formulas for part in side.atoms(sympy.Pow, sympy.Function)]
+    agreed = 0
+    for i in range(2 * len(_VALUES)):
+        point = {name: _VALUES[(i + 3 * k) % len(_VALUES)] for k, name in enumerate(names)}
+        if i >= len(_VALUES):
+            point = {name: abs(value) for name, value in point.items()}
+        first, second, *rest = (sympy.N(part.subs(point), _DIGITS) for part in (*formulas, *parts))
+        if all(value.is_real and value.is_finite for value in (first, second, *rest)):
+            if abs(first - second) > EXACT * max(abs(first), abs(second)):
+                return False
+            agreed += 1
+    return bool(names) and agreed > 2
 
 
 def _named(answer: Any) -> Any:

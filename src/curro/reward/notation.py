@@ -28,16 +28,19 @@ _SIGNS = r"""
 ≤ \le ≥ \ge ⩽ \le ⩾ \ge ≠ \ne ≈ \approx ≃ \approx ≅ \cong ≡ \equiv ∞ \infty ∪ \cup ∩ \cap ∈ \in ∉ \notin
 ∅ \emptyset ∖ \setminus ⊂ \subset ⊆ \subseteq ∧ \land ∨ \lor ° ^\circ º ^\circ ˚ ^\circ ′ ' ’ ' ‘ ' “ " ” "
 ℝ \mathbb{R} ℤ \mathbb{Z} ℕ \mathbb{N} ℚ \mathbb{Q} ℂ \mathbb{C} → \to ∑ \sum ∫ \int ∠ \angle △ \triangle
-⊥ \perp ⟨ \langle ⟩ \rangle µ \mu ϕ \phi ϵ \epsilon α \alpha β \beta γ \gamma δ \delta ε \epsilon ζ \zeta
+⊥ \perp ⟨ \langle ⟩ \rangle ⌊ \lfloor ⌋ \rfloor ⌈ \lceil ⌉ \rceil ‖ \|
+¬ \neg µ \mu ϕ \phi ϵ \epsilon α \alpha β \beta γ \gamma δ \delta ε \epsilon ζ \zeta
 η \eta θ \theta ι \iota κ \kappa λ \lambda μ \mu ν \nu ξ \xi π \pi ρ \rho σ \sigma τ \tau υ \upsilon φ \phi
 χ \chi ψ \psi ω \omega Γ \Gamma Δ \Delta Θ \Theta Λ \Lambda Ξ \Xi Π \Pi Σ \Sigma Φ \Phi Ψ \Psi Ω \Omega
 """
 _AS_LATEX = {sign: latex + " " * latex[-1].isalpha() for sign, latex in pairs(_SIGNS)}
 _AS_LATEX |= dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\xad\u2061\u2062\u2063\u2064", "")
-_RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻⁽⁾ⁿⁱ]+")
+_RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻⁽⁾ⁿⁱʰ-ʸˣᵃ-ᵗᵛᶜᶠᶻ]+")
 _LOWERED = re.compile(r"[₀-₉₊₋₍₎ₐₑₒₓₕₖₗₘₙₚₛₜ]+")
-_VULGAR = re.compile(r"[¼-¾⅐-⅞↉]")
-_ROOT = re.compile(r"([√∛∜])\s*(\((?:[^()]|\([^()]*\))*\)|\{[^{}]*\}|\d+(?:\.\d+)?|[A-Za-z]|\\[a-z]+)")
+_VULGAR = re.compile(r"[¼-¾⅐-⅞↉]|[⁰¹²³⁴-⁹]+[⁄/][₀-₉]+")
+_ROOT = re.compile(
+    r"([√∛∜])\s*(\((?:[^()]|\([^()]*\))*\)|\{[^{}]*\}|\d+(?:\.\d+)?|[A-Za-z]|\\frac\{\d+\}\{\d+\}|\\[a-z]+)"
+)
 _INDEX = {"√": "", "∛": "[3]", "∜": "[4]"}
 
 
@@ -46,9 +49,9 @@ def as_latex(text: str) -> str:
     if text.isascii():
         return text
     text = _CHINESE.sub(_chinese, text).translate({0x66B: ".", 0x66C: ",", 0xFF05: "%"})
+    text = _VULGAR.sub(_fraction, text)
     text = _RAISED.sub(lambda m: "^{" + unicodedata.normalize("NFKC", m[0]).replace("−", "-") + "}", text)
     text = _LOWERED.sub(lambda m: "_{" + unicodedata.normalize("NFKC", m[0]).replace("−", "-") + "}", text)
-    text = _VULGAR.sub(_fraction, text)
     text = "".join(map(_character, text))
     for _ in range(_DEEPEST):
         text = _ROOT.sub(lambda m: rf"\sqrt{_INDEX[m[1]]}{{{_inside(m[2])}}}", text)
@@ -85,7 +88,7 @@ def _chinese_value(text: str) -> int:
 
 
 def _fraction(match: re.Match[str]) -> str:
-    top, _, bottom = unicodedata.normalize("NFKC", match[0]).partition("⁄")
+    top, _, bottom = unicodedata.normalize("NFKC", match[0]).replace("/", "⁄").partition("⁄")
     return rf"\frac{{{top}}}{{{bottom}}}"
 
 
@@ -105,7 +108,11 @@ def _inside(text: str) -> str:
 
 
 def symbolic(text: str) -> str:
-    """The text with signs for what stands in words or in other signs: "3 over 4", "2 squared", 5'6", &lt;."""
+    """The text with signs for what stands in words or in other signs: "3 over 4", "2 squared", 5'6", &lt;.
+
+    Long white space is cut: patterns take the cube of its length.
+    """
+    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[^\S\n]{2,}", " ", text))
     for pattern, form in _SYMBOLIC:
         text = pattern.sub(form, text)
     return _PRODUCT.sub(_product, text)
@@ -176,6 +183,22 @@ def _restated(match: re.Match[str]) -> str:
     return match[0] if is_product else rf"{match[1]} \approx {match[2]}"
 
 
+_GREEK = "alpha|beta|gamma|theta|lambda|mu|phi|pi|rho|sigma|tau|omega"
+_ARGUMENT = rf"(\{{[^{{}}]*\}}|\\(?:var)?(?:{_GREEK})(?![A-Za-z])|[A-Za-z0-9])"
+_ALIGNED = r"aligned|align\*?|gathered|split|array|equation\*?"
+
+
+def _braced(match: re.Match[str]) -> str:
+    """A fraction with braces around its parts: LaTeX takes one sign, or one command, without them."""
+    top, bottom = (part if part.startswith("{") else f"{{{part}}}" for part in match.group(2, 3))
+    return match[1] + top + bottom
+
+
+def _unless_rows(match: re.Match[str]) -> str:
+    """What is in an environment for rows, if it is one row."""
+    return match[0] if "\\\\" in match[2] else match[2]
+
+
 _SHARE = r"\d{1,9}/[1-9]\d{0,9}|\\frac\{\d{1,9}\}\{[1-9]\d{0,9}\}"
 _DIGITS = r"(?:\{(\d+)\}|(\d+))"
 _TERM_IN_WORDS = r"\$?(\\?[A-Za-z]\w*|\d+(?:\.\d+)?)\$?"
@@ -184,6 +207,13 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
         re.compile(r"\x08(?=oxed|inom|egin|ar)|\x0c(?=rac)|\t(?=ext|imes|heta|an)|\r(?=ight)|\x07(?=lpha)"),
         lambda m: {"\x08": r"\b", "\x0c": r"\f", "\t": r"\t", "\r": r"\r", "\x07": r"\a"}[m[0]],
     ),
+    (re.compile(rf"(\\[cdt]?(?:frac|binom))\s*{_ARGUMENT}\s*{_ARGUMENT}"), _braced),
+    (re.compile(r"(\\(?:math(?:bb|bf|rm|cal)|vec|hat|bar))\s+([A-Za-z])(?![A-Za-z])"), r"\1{\2}"),
+    (re.compile(r"\\var(?=(?:phi|epsilon|theta|rho|sigma|kappa)(?![A-Za-z]))"), r"\\"),
+    (re.compile(r"\\not\s*=|\\not\s*\\equiv(?![a-z])"), r"\\ne "),
+    (re.compile(r"\\num\s*\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{\\?([^{}]*)\}"), r"\1\\text{ \2}"),
+    (re.compile(rf"\\begin\{{({_ALIGNED})\}}(?:\{{[clr|]*\}})?([^&]*?)\\end\{{\1\}}"), _unless_rows),
     (re.compile(r"&(?:[lg]t|amp|quot|#39|nbsp|times|le|ge|pi|minus);"), lambda m: html.unescape(m[0])),
     (re.compile(r"\{\s*([^{}]{1,60})\\over(?![A-Za-z])\s*([^{}]{1,60})\}"), r"{\\frac{\1}{\2}}"),
     (
@@ -222,6 +252,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
     ),
     (re.compile(rf"(?:the )?square root of {_TERM_IN_WORDS}", re.IGNORECASE), r"\\sqrt{\1}"),
     (re.compile(rf"(?:the )?cube root of {_TERM_IN_WORDS}", re.IGNORECASE), r"\\sqrt[3]{\1}"),
+    (re.compile(r"(?<![\w.])(\d+|[a-z]) factorial\b"), r"\1!"),
     (re.compile(r"(?<![\w.])(\d+|[a-z]) squared\b"), r"\1^2"),
     (re.compile(r"(?<![\w.])(\d+|[a-z]) cubed\b"), r"\1^3"),
     (
@@ -295,25 +326,26 @@ def words(text: str) -> str:
     if _FORMULA_OF_ATOMS.fullmatch(plain := re.sub(r"[\s_{}$\\]", "", text)):
         return plain  # water is H2O, in any style, and no other order of its letters
     text = " ".join(text.casefold().replace('"', "").split())
-    text = _ORDINAL.sub("", _ARTICLE.sub("", text))
+    text = _BESIDE_COMMAND.sub(r"\1", _ORDINAL.sub("", _ARTICLE.sub("", text)))
     return _SYNONYMS.get(text, text)
 
 
 _JOINT_LETTERS = re.compile(r"(?<=[A-Za-z])\{\}(?=[A-Za-z])")
 _FORMULA_OF_ATOMS = re.compile(r"(?=.*\d)(?=.*[A-Z].*[A-Z])(?:[A-Z][a-z]?\d*|\((?:[A-Z][a-z]?\d*)+\)\d*)+")
-_ARTICLE = re.compile(r"\A(?:an?|the|on|in)\s+(?=[a-z]{2})")
+_BESIDE_COMMAND = re.compile(r"(?<![a-z]{2})\s+(?=\\[a-z])|(\\[a-z]+)\s+(?![a-z])")
+_ARTICLE = re.compile(r"\A(?:(?:an?|the|on|in)\s+(?=[a-z]{2}))+")
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b(?:\s*\})?")
 _SYNONYMS = {
     synonym: word
     for word, synonyms in {
         "no solution": r"no solutions|no real solution|no real solutions"
         r"|there is no solution|there are no solutions|\emptyset|\varnothing"
-        r"|\{\}|empty set|x \in \emptyset|x\in\emptyset|x \in \varnothing|x\in\varnothing",
+        r"|\{\}|empty set|x\in\emptyset|x\in\varnothing",
         "does not exist": "dne|limit does not exist|it does not exist",
         r"\infty": r"infinity|inf|positive infinity|+\infty",
         r"-\infty": "negative infinity|minus infinity|-infinity",
-        "all real numbers": r"all reals|all real x|\mathbb{r}|(-\infty,\infty)|(-\infty, \infty)"
-        r"|(-\infty, +\infty)|(-\infty,+\infty)|x \in \mathbb{r}|x\in\mathbb{r}",
+        "all real numbers": r"all reals|all real x|\mathbb{r}|(-\infty,\infty)|(-\infty, +\infty)"
+        r"|(-\infty,+\infty)|x\in\mathbb{r}",
     }.items()
     for synonym in synonyms.split("|")
 }
@@ -354,9 +386,11 @@ _IN_INTEGERS = (
     r"[a-z]\s*(?:\\in\s*(?:\\(?:mathbb|mathbf|mathrm|text|Bbb)\s*)?\{?\s*[ZN]\s*\}?(?:\s*[\^_]\s*\{?[+*]\}?)?"
     r"|(?:\\text\{)?\s*(?:is )?(?:an |any )?integers?\}?)"
 )
+_IN_REALS = r"[a-z]\s*\\in\s*\\mathbb\{R\}"
 _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\s*,?\s*(?:\\text\s*\{\s*(?:for|where)\b|\\forall|\bfor (?:all|any|some)\b).*\Z"), ""),
     (re.compile(rf"(?<=\S)[\s,;\\]*\(?\s*{_IN_INTEGERS}\s*\)?\Z"), ""),
+    (re.compile(rf"\A{_IN_REALS}\s*,\s*|(?<=[^\s,])\s*,\s*{_IN_REALS}\Z"), ""),
     (re.compile(rf"\A\\?\{{([^{{}}|:]+)(?:\\mid|\||:)\s*{_IN_INTEGERS}\s*\\?\}}\Z"), r"\1"),
     (re.compile(r"(?<=\D)" + _POWER_OF_UNIT + r"\Z"), r"\1"),
     (re.compile(r"\A[a-z]?\s*\\in\s*(?=[(\[]|\\(?:emptyset|varnothing))"), ""),
@@ -378,7 +412,7 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(?<=[\[(])([^;\[\]()]+);([^;\[\]()]+)(?=[\])])"), r"\1,\2"),
     (re.compile(rf"(?<![A-Za-z\\])({_FUNCTIONS})(?=[ (_^\d{{]|[a-z](?![a-z]))"), r"\\\1"),
     (re.compile(r"[(\[]\s*(?=\\begin\s*\{array)|(?<=array\})\s*[)\]]"), ""),
-    (re.compile(r"(?<=\{)(?:(?:[bvV]|small)?matrix\}|array\}(?:\{[clr|]*\})?)"), "pmatrix}"),
+    (re.compile(r"(?<=\{)(?:(?:[bBvV]|small)?matrix\}|array\}(?:\{[clr|]*\})?)"), "pmatrix}"),
     (re.compile(r"(?<=\\\\)\s*\[\w+\]"), ""),
     (re.compile(r"\A[\[(]([^\[\]()]*)[\])]\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z"), r"(\1)"),
     (re.compile(r"\A\[\s*(\[[^\[\]]+\](?:\s*,\s*\[[^\[\]]+\])*)\s*\]\Z"), _matrix),
@@ -391,6 +425,7 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(?<![\d.}])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d.])"), r"\1\\frac{\2}{\3}"),
     (re.compile(r"(?<![\w.^/}])(\d+)\s*/\s*(\d+)\s+(?=\\?[a-z(])"), r"\\frac{\1}{\2} "),
     (re.compile(r"(?<=\\Theta|\\Omega)\s+(?=\()"), ""),
+    (re.compile(r"\\cdots|(?<=[,+={(*])\s*(?:\\[ld]?dots[bcmio]?(?![a-z])|\.\.\.)"), r" \\Xi "),
     (re.compile(r"\*\*"), "^"),
     (re.compile(r"=<"), r"\\le "),
     (re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])"), r"\\pi "),
@@ -546,5 +581,6 @@ def _run(line: str) -> str | None:
 
 def has_prose(text: str) -> bool:
     """Whether there are words in a text, and not one formula alone."""
+    text = re.sub(r"(?<![A-Za-z\\])d[a-z]\b", " ", text) if "\\int" in text else text
     text = re.sub(r"\\(?:begin|end)\s*\{\w+\}(?:\{[clr|]*\})?|\\[A-Za-z]+", " ", STYLED.sub(r" \1 ", text))
     return _PROSE.search(re.sub(rf"\b(?:{_FUNCTIONS}|mod|inf(?:inity)?)\b", " ", text)) is not None

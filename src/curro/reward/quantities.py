@@ -54,12 +54,12 @@ _WORD = r"(?:[A-Za-zµΩ$]|\\mu\b|\\Omega\b|[^\W\d_])[^\W\d_]*\.?"
 _RAISED_UNIT = rf"{_WORD}(?:\s*\^\s*\{{?\s*-?[1-4]\s*\}}?(?!\d)|[23](?!\d))?"
 _UNIT = re.compile(rf"\s*/?\s*{_RAISED_UNIT}(?:(?:\s*(?:/|\\cdot|\*|-)\s*|\s+){_RAISED_UNIT}){{0,7}}\s*")
 _CLAUSE = re.compile(
-    r"\s*(?:[,;]\s*(?:as|because|since|so|for|which|where|by|from)\b.*|\(\s*[A-Za-z][^()\d]+\)\s*)\Z",
+    r"\s*(?:[,;]\s*(?:as|because|since|so|for|which|where|by|from)\b.*|(?<!/)\(\s*[A-Za-z][^()\d]+\)\s*)\Z",
     re.DOTALL,
 )
 _NO_UNITS = re.compile(
     r"and|or|to|times|over|plus|minus|than|not|is|are|squared|cubed|if|when|either|mod|modulo|choose"
-    r"|divided|until|sqrt|sin|cos|tan|log|ln|exp|pi|infinity",
+    r"|divided|until|factorial|sqrt|sin|cos|tan|log|ln|exp|pi|infinity",
     re.IGNORECASE,
 )
 """Words after a number that make it a part of something else."""
@@ -69,9 +69,9 @@ _SCALE = re.compile(rf"\s*({'|'.join(SCALES)})\b", re.IGNORECASE)
 _NAMED = {
     "length": "m 1 meter 1 metre 1 in .0254 inch .0254 inche .0254 ft .3048 foot .3048 feet .3048 yd .9144 "
     "yard .9144 mi 1609.344 mile 1609.344",
-    "mass": "g 1 gram 1 lb 453.59237 oz 28.349523125 ounce 28.349523125",
+    "mass": "g 1 gram 1 lb 453.59237 oz 28.349523125 ounce 28.349523125 tonne 1e6",
     "time": "s 1 sec 1 second 1 min 60 minute 60 h 3600 hr 3600 hour 3600 day 86400 week 604800",
-    "volume": "l 1 liter 1 litre 1",
+    "volume": "l 1 liter 1 litre 1 gallon 3.785411784 quart .946352946 pint .473176473",
     "dollars": "dollar 1 usd 1 buck 1 cent .01 ¢ .01",
     "euros": "€ 1 euro 1 eur 1",
     "sterling": "£ 1 gbp 1",
@@ -91,7 +91,8 @@ _NAMED = {
     "time after noon": "pm 1 p.m 1",
     "power": "w 1 watt 1",
     "voltage": "v 1 volt 1",
-    "calendar": "month 1 year 12",
+    "resistance": "ω 1 ohm 1 kω 1e3",
+    "calendar": "month 1 year 12 decade 120 century 1200 centurie 1200",
 }  # fmt: skip
 _PREFIXED = (
     ("m g s l v", "k 1e3 c 1e-2 m 1e-3 µ 1e-6 n 1e-9 p 1e-12"),
@@ -331,6 +332,8 @@ def _unit(rest: str) -> tuple[str, bool] | None:
     if degree:
         return f"°{degree['scale'].lower()}" if degree["scale"] else "degree", False
     rest = re.sub(r"^[-]\s*", " ", rest)  # 5-gallon
+    rest = re.sub(r"\{\}|\^\s*\{?\s*\\circ\s*\}?(?=\s*[CFK]\b)", " ", rest)
+    rest = re.sub(r"(?<=/)\s*\(([^()]+)\)", r"\1", rest.replace("\\Omega", "Ω"))  # J/(kg K)
     if rest in ("$", "€", "£", "¥", "₹", "¢"):
         return _currency(rest), False
     return (" ".join(rest.casefold().split()), False) if _is_unit(rest) else None
@@ -372,6 +375,9 @@ def _measure(number: Number) -> tuple[str, Fraction] | None:
             return None
         size *= known[1] ** (sign * int(power or 1))
         powers[known[0]] += sign * int(power or 1)
+    litres = powers.pop("volume", 0)
+    powers["length"] += 3 * litres
+    size *= Fraction(1, 1000) ** litres
     return (" ".join(f"{kind}^{n}" for kind, n in sorted(powers.items()) if n), size) if parts else None
 
 
@@ -421,7 +427,7 @@ Date = tuple[int, int, int]
 def clock_time(text: str) -> Time | None:
     """The hours, minutes and seconds of a time, and "a", "p" or "" for the half of the day."""
     text = SPACES.sub(" ", STYLED.sub(r"\1", unwrapped(text))).replace("{:}", ":").replace(" : ", ":")
-    text = {"noon": "12:00 pm", "midnight": "12:00 am"}.get(text.casefold(), text)
+    text = {"noon": "12:00 pm", "midnight": "12:00 am"}.get(text.casefold().removeprefix("12 "), text)
     match = _TIME.fullmatch(text.replace("o'clock", ":00").replace(" :00", ":00").strip())
     if match is None or not (match[2] or match[4]):
         return None
