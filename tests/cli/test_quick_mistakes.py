@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 import subprocess
@@ -107,6 +108,18 @@ def test_options_are_named_as_they_are_typed():
     assert as_typed("the column 'key_column' of a/key_column.jsonl", []) == (
         "the column 'key_column' of a/key_column.jsonl"
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.ENOSPC, "the disk is full: free some space"), (errno.EFBIG, "raise the limit on its size")],
+)
+def test_a_write_that_fails_names_the_remedy(curro, monkeypatch, number, said):
+    def fails(*arguments, **options):
+        raise OSError(number, "no more")  # a write, of which Python knows no file name
+
+    monkeypatch.setattr("curro.cli.inspect._runs", fails)
+    assert said in curro("report", "run", status=2)
 
 
 def test_a_failed_start_leaves_nothing_that_blocks_the_same_command(curro, monkeypatch):

@@ -145,6 +145,11 @@ def test_mistakes_in_a_file(tmp_path, text, sentence):
         read_settings(tmp_path / "run.toml")
 
 
+def test_a_file_that_begins_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "run.toml").write_text("seed = 1", encoding="utf-8-sig")
+    assert read_settings(tmp_path / "run.toml") == {"seed": 1}
+
+
 def test_files_that_are_not_there(tmp_path):
     with pytest.raises(ConfigError, match="toml cannot be read: No such file or directory"):
         read_settings(tmp_path / "run.toml")

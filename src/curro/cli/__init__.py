@@ -150,9 +150,12 @@ def _abbreviated(option: str | None, context: Any) -> list[str]:
 
 def _sentence(error: OSError) -> str:
     """What is wrong with a file or a disk."""
+    where = f" where {error.filename} is" if error.filename else ""
+    saved = "what was saved before is still there"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        where = f" where {error.filename} is" if error.filename else ""
-        return f"the disk is full{where}: free some space; what was saved before is still there"
+        return f"the disk is full{where}: free some space; {saved}"
+    if error.errno == errno.EFBIG:
+        return f"a file may not grow further{where}: raise the limit on its size (ulimit -f); {saved}"
     return f"{error.filename} cannot be used: {error.strerror}" if error.filename else str(error)
 
 

@@ -130,7 +130,7 @@ def check_writable(folder: Path) -> None:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables and values of a file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

@@ -132,6 +132,8 @@ def _check_prompts(rows: Sequence[Any], column: str) -> None:
         if other is not None:
             raise ConfigError(f"row {other} is {rows[other]!r:.50}: every row is a dict of columns")
         columns = list(rows[0]) if len(rows) else [column]
+    elif hasattr(rows, "format"):  # of which the columns that it leaves out are not given
+        columns = rows.format["columns"]
     if column not in columns and "raw_prompt" not in columns:
         raise ConfigError(
             f"the rows have no column {column!r} with the prompts; they have {', '.join(map(str, columns))}: "

@@ -149,6 +149,7 @@ def test_a_client_without_a_server_gives_up_in_time(tmp_path):
         ("prompts = 3\n[curriculum]\n", "`folder`"),
         ("prompts = 3\nfolder = 'x'", r"\[curriculum\]"),
         ("folder = 'x'\n[curriculum]\n", "either `data` or `prompts`"),
+        ("prompts = 3\nlimit = 2\nfolder = 'x'\n[curriculum]\n", "'limit', which is for `data`"),
         ("prompts = 3\nfolder = 'x'\nspeed = 2\n[curriculum]\n", "'speed'"),
         ("folder = 'x'\ndata = 'd'\nkey_colum = 'k'\n[curriculum]\n", "did you mean 'key_column'"),
         ("prompts = 3\nfolder = 'x'\nrun_folder = 3\n[curriculum]\n", "`run_folder`"),

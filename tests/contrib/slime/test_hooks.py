@@ -170,6 +170,16 @@ def test_a_group_of_different_prompts_is_refused(load, tmp_path, fan_out):
     assert source.curriculum.metrics()["in_flight"] == 2
 
 
+@pytest.mark.parametrize(("key", "reward"), [(None, {"acc": 1.0}), ("acc", {"score": 1.0}), (None, "right")])
+def test_a_reward_that_is_no_number_is_said(load, tmp_path, key, reward):
+    source = source_of(arguments(tmp_path, reward_key=key), load)
+    (group,) = source.get_samples(1)
+    finish(group)
+    group[0].reward = reward
+    with pytest.raises(RewardError, match=r"no number to train on: .* --reward-key"):
+        source.observe(group)
+
+
 @pytest.mark.parametrize("partial", [False, True])
 def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(load, tmp_path, partial):
     settings = {"selection": "prioritized-replay", "admission": "signal"}
@@ -230,6 +240,8 @@ def settings_of(**options):
         (settings_of(selection="pspo"), "has importance weights, and slime"),
         (settings_of(selection="pcl"), "asks the policy, and slime does not lend it"),
         ({"rollout_shuffle": True}, "leave --rollout-shuffle out"),
+        ({"fully_async": True}, "leave --fully-async"),
+        ({"rollout_function_path": "slime.rollout.fully_async_rollout.generate"}, "leave --fully-async"),
         ({"rollout_global_dataset": False}, "give slime its data set"),
         ({"rollout_all_samples_process_path": None}, f"-samples-process-path {HOOKS}.all_samples_process"),
         (

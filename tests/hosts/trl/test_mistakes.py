@@ -168,5 +168,9 @@ def test_a_resume_of_other_data_names_both_by_eight_digits(tmp_path):
 
 def test_an_argument_of_a_trainer_may_stand_without_its_name(tmp_path):
     rows = Dataset.from_dict({"question": ["a"] * 16})
-    with pytest.raises(curro.ConfigError, match="no column 'prompt'"):
-        CurriculumGRPOTrainer("m", first_token_is_even, config(tmp_path), rows, curriculum="uniform")
+    hidden = Dataset.from_dict({"prompt": ["a"] * 16, "question": ["a"] * 16}).with_format(
+        columns=["question"]
+    )
+    for data in (rows, hidden):
+        with pytest.raises(curro.ConfigError, match="no column 'prompt'"):
+            CurriculumGRPOTrainer("m", first_token_is_even, config(tmp_path), data, curriculum="uniform")

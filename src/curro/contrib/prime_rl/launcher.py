@@ -106,4 +106,7 @@ def install(config: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ConfigError as error:
+        sys.exit(f"curro: {error}")

@@ -58,6 +58,11 @@ class ServeSettings:
                 raise ConfigError(f"{path} lacks {missing}")
         if (table.get("data") is None) == (table.get("prompts") is None):
             raise ConfigError(f"{path} has to say either `data` or `prompts`, the number of prompts")
+        of_data = {"prompt_column", "answer_column", "key_column", "split", "limit"} & table.keys()
+        if of_data and table.get("data") is None:
+            raise ConfigError(
+                f"{path} has {min(of_data)!r}, which is for `data`, and no `data`: leave it out"
+            )
         for name in ("folder", "run_folder", "data"):
             if "\0" in str(table.get(name, "")):
                 raise ConfigError(f"{path}: `{name}` is a path, which cannot have the character U+0000")

@@ -14,7 +14,7 @@ import numpy as np
 from curro.core import registry
 from curro.core.bases import refuse
 from curro.core.curriculum import Curriculum
-from curro.core.errors import CheckpointError, ConfigError
+from curro.core.errors import CheckpointError, ConfigError, RewardError
 from curro.core.groups import Feedback
 from curro.core.identity import DatasetRows
 from curro.core.verdicts import Verdict
@@ -109,8 +109,14 @@ def completions_of(group: SlimeGroup) -> list[Completion]:
 def _reward(args: Any, sample: Any) -> float:
     if sample.reward is None or sample.status.value in ("aborted", "failed"):
         return np.nan
-    reward = sample.get_reward_value(args)
-    return np.nan if reward is None else float(reward)
+    try:
+        reward = sample.get_reward_value(args)
+        return np.nan if reward is None else float(reward)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RewardError(
+            f"a sample's reward is {sample.reward!r:.100}, which has no number to train on: let the reward "
+            "function return numbers, or name one of the dict's with --reward-key"
+        ) from error
 
 
 def _part(sample: Any, name: str) -> float:
@@ -168,6 +174,13 @@ def read(args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         )
     if getattr(args, "rollout_shuffle", False):
         raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
+    if getattr(args, "fully_async", False) or "fully_async" in str(
+        getattr(args, "rollout_function_path", "")
+    ):
+        raise ConfigError(
+            "fully asynchronous rollouts have no end of a batch that the curriculum is told: leave "
+            "--fully-async, or that --rollout-function-path, out"
+        )
     config = {name: value for name, value in section.items() if name not in OWN}
     own = {name: section.get(name, default) for name, default in OWN.items()}
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
