@@ -527,6 +527,8 @@ WRONG["logarithms, unions, units in braces and odd commands"] = [
     (r"\boxed{9.8 \text{ m} \cdot \text{s}^{-2}}", "9.8 m/s"), ("9.8 meters per second squared", "9.8 m/s"),
 ]  # fmt: skip
 RIGHT["answers with the place where they hold"] = [
+    ("The least value is 7 at t = 4.", "7"),
+    ("<b>7</b>", "7"),
     (r"\boxed{7\text{ when }t=4}", "7"),
     ("The answer is 7 at t = 4.", "7"),
     (r"\boxed{7\ (t=4)}", "7"),
@@ -536,9 +538,11 @@ RIGHT["answers with the place where they hold"] = [
     (r"\boxed{t\in\mathbb{R}, t\ne 3}", r"t\ne 3"),
 ]
 WRONG["answers with the place where they hold"] = [
+    ("The least value is 7 at t = 4.", "4"),
     (r"\boxed{7\text{ when }t=4}", "4"),
     ("The answer is 7 at t = 4.", "4"),
     (r"\boxed{7\ (t=4)}", "4"),
+    (r"\boxed{7\text{ at most}}", "7"),
     (r"\boxed{7\text{ for even }n, 8\text{ for odd }n}", "7"),
     (r"\boxed{7\text{ for even }n\text{ and }8\text{ otherwise}}", "7"),
 ]
@@ -862,6 +866,19 @@ def test_a_million_characters_of_anything(piece):
 def test_any_text_against_any_answer_is_right_or_wrong(completion, answer):
     if accepted({"answer": answer}):
         assert score(completion, answer) in (0.0, 1.0)
+
+
+def test_a_second_name_or_a_more_exact_one_is_not_scored():
+    with pytest.warns(RuntimeWarning, match="may be more than one answer"):
+        assert score(r"\boxed{Ada, Ben}", "Ada") is None
+    assert score(r"\boxed{Ada, because Ben was late}", "Ada") == score(r"\boxed{Yes, indeed}", "yes") == 1.0
+    assert score(r"\boxed{Ben, Ada}", "Ada") == 0.0
+
+
+def test_long_white_space_takes_no_time():
+    """Patterns took the cube of its length, which is a minute for 900 spaces."""
+    script = "from curro.reward.math import judge; judge('\\\\boxed{1' + ' ' * 900 + 'when}', ['5'], {})"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=45)
 
 
 def test_threads_that_are_not_the_main_one_get_what_the_main_one_gets():

@@ -135,6 +135,8 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
         if any(test.get("type") == "function_call" for test in tests):
             # SYNTHETIC-2 has a list of arguments and the result as JSON
             pairs = [tuple(value_of(v) if isinstance(v, str) else v for v in pair) for pair in pairs]
+    if not function and any(not isinstance(part, str) for given, _ in pairs for part in _parts(given)):
+        function = tested  # arguments, and no lines of standard input
     if function:
         if pairs and all(expected in (None, "null", "None") for _, expected in pairs):
             raise ValueError("they test nothing: every expected result is null")
@@ -144,6 +146,11 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
     if runs and not any(expected.split() for _, expected in runs):
         raise ValueError("they test nothing: every expected output is empty")
     return Tests(runs=runs)
+
+
+def _parts(given: Any) -> list[Any]:
+    """The lines of an input of text, or its arguments."""
+    return [*given.values()] if isinstance(given, dict) else given if isinstance(given, list) else [given]
 
 
 def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
@@ -334,10 +341,16 @@ def _call(function: str, inputs: Any, expected: Any) -> str:
 def _argument(line: str) -> str:
     """Python's notation of an argument, or of several as LeetCode writes them: `nums = [2,7], target = 9`."""
     try:
-        return _literal(value_of(line))
+        value = value_of(line)
+        if not isinstance(value, tuple):  # 1, 2 are two arguments, and (1, 2) is one
+            return _literal(value)
     except ValueError:
+        value = None
+    try:
         call = ast.parse(f"f({line})", mode="eval").body
-    if not isinstance(call, ast.Call) or not call.keywords:
+    except SyntaxError:
+        call = ast.Constant(None)
+    if not isinstance(call, ast.Call) or (value is None and not call.keywords):
         raise ValueError(f"{line!r:.60} is neither JSON nor Python")
     named = ((word.arg, ast.literal_eval(word.value)) for word in call.keywords)
     return ", ".join([*(repr(ast.literal_eval(a)) for a in call.args), *(f"{n}={v!r}" for n, v in named)])

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from curro.data.raw import Row
-from curro.reward import answers, choices, notation, quantities
+from curro.reward import answers, choices, notation, quantities, statements
 from curro.reward.checks import checks
 from curro.reward.reward import Score, Unscored, Verdict, last_message
 
@@ -103,9 +103,9 @@ def _readable(found: Sequence[str], text: str, gold: str) -> str:
         is_mere_prose = notation.has_prose(answer) and notation.last_expression(answer) is None
         if answer is not text and not is_mere_prose:
             return answer
-    if answers.marked(text) is not None or _OTHER_THAN.search(text[-200:]):
+    if answers.marked(text) is not None or statements.OTHER_THAN.search(text[-200:]):
         return found[0]
-    last = notation.last_expression(text)
+    last = notation.last_expression(statements.before_variable(text) or text)
     if last is None:
         return quantities.last_spelled(text) or found[0]
     unit = re.match(r"\s*([A-Za-z]+)", text.rpartition(last)[2])
@@ -169,7 +169,7 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
         if verdict is not None:
             return verdict
     gold, answer = pair.gold, pair.answer
-    if again and not _CONDITION.search(gold) and (stated := _without_place(answer)):
+    if again and not statements.CONDITION.search(gold) and (stated := statements.without_place(answer)):
         return _compare(replace(pair, answer=stated))
     if again and notation.has_prose(answer) and not pair.numbers[1]:
         last = notation.last_expression(answer)
@@ -178,7 +178,7 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
         return _compare(replace(pair, answer=last or answer), again=False)
     if not pair.numbers[0] and notation.has_prose(gold):
         part = notation.last_expression(gold)
-        if part and _CONDITION.search(gold.replace(part, " ")):
+        if part and statements.CONDITION.search(gold.replace(part, " ")):
             return Unscored(f"of the answer {gold!r:.60} only {part!r:.30} is read, which is not all of it")
         gold = part or gold
     wanted, said = (
@@ -186,29 +186,6 @@ def _compare(pair: _Pair, *, again: bool = True) -> Verdict | Job:
         for text, number in zip((gold, answer), pair.numbers, strict=True)
     )
     return wanted, said
-
-
-def _without_place(answer: str) -> str | None:
-    """12 of "12 when x = 3" or "12 (x = 3)"; None where no such place, or more than it, follows a number."""
-    place = _PLACE.search(answer)
-    if not place or _MORE.search(answer[place.end() :]):
-        return None
-    head = re.sub(
-        r"(?:[\s,;(~]|\\[,;: ]|\\q?quad|\\text\s*\{|\b(?:which|is|attained|reached|occurring|occurs)\b)+\Z",
-        "",
-        answer[: place.start()],
-    )
-    return head if re.search(r"\d", head) else None
-
-
-_PLACE = re.compile(r"(?<![A-Za-z\\])(?:(?:when|at|where|for|since|because)\b|\(\s*[a-z]\s*=)")
-_MORE = re.compile(r"\b(?:is|are|gives|otherwise|else|and|or)\b|[;=][^=]*=|,(?![^()]*\))", re.DOTALL)
-_CONDITION = re.compile(
-    r"\b(?:if|when|where|unless|any|all|every|each|by|least|most|more|less|fewer|than|between|except|multiples?"
-    r"|integers?|primes?)\b",
-    re.IGNORECASE,
-)
-"""Words with which an answer is more than the formula in it."""
 
 
 def _texts(pair: _Pair) -> float | None:
@@ -220,17 +197,7 @@ def _texts(pair: _Pair) -> float | None:
 
 def _opposites(pair: _Pair) -> float | None:
     """A rise is no fall: 25% increase, 25% decrease."""
-    first, second = (set(re.findall(r"[a-z]+", text)) for text in pair.words)
-    is_opposite = any(
-        a in first - second and b in second - first for names in _OPPOSITES for a, b in (names, names[::-1])
-    )
-    return 0.0 if is_opposite else None
-
-
-_OPPOSITES = notation.pairs(
-    "increase decrease more less more fewer above below left right up down north south east west profit loss "
-    "gain loss clockwise counterclockwise upward downward upwards downwards older younger before after"
-)
+    return 0.0 if statements.are_opposite(*pair.words) else None
 
 
 def _has_both_cases(text: str) -> bool:
@@ -249,6 +216,10 @@ def _phrases(pair: _Pair) -> float | Unscored | None:
     items = [sorted(re.split(r"\s*,\s*(?:and\s)?\s*|\s+and\s+", text)) for text in pair.words]
     if items[0] == items[1]:
         return Unscored(f"the order of the words in the answer {pair.gold!r:.60} may count")
+    if re.fullmatch(re.escape(wanted) + r"(?:,(?! (?:because|since|as)\b)(?: [^\s,.]+){1,2})+", said) and (
+        wanted not in ("yes", "no", "true", "false")
+    ):
+        return Unscored(f"{pair.answer!r:.60} may be more than one answer, or {pair.gold!r:.60} more exactly")
     begins = re.match(re.escape(wanted) + r"\s*(?:[,;:.!(]|because\b|since\b|\Z)", said.replace("*", ""))
     return float(begins is not None or notation.ends_with(pair.answer, wanted))
 
@@ -339,7 +310,9 @@ def _numbers(pair: _Pair) -> float | Job | None:
     stated = [quantities.number(part, like=expected) for part in re.split(r",?\s*\bor\b", pair.answer)]
     if expected and len(stated) > 1 and all(stated):  # 0.25, or 25%
         return float(all(quantities.same_numbers(expected, part) for part in stated if part))
-    if expected and (_OTHER_THAN.search(pair.answer[-200:]) or _BOUND.search(pair.answer)):
+    if expected and (
+        statements.OTHER_THAN.search(pair.answer[-200:]) or statements.BOUND.search(pair.answer)
+    ):
         return 0.0
     for degrees, radians in ((expected, pair.answer), (value, pair.gold)):
         if (
@@ -474,29 +447,6 @@ def _digits_value(digits: str, base: str) -> int | None:
     except ValueError:  # a base above 36, or digits that it lacks
         return None
 
-
-_NUMBER_AT_END = r"\s*\}?\s*[$(\\]*-?\d\S*\Z"
-_OTHER_THAN = re.compile(
-    r"(?:\bnot|n't|\bcannot|\bexcept|\bneither)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z"
-    r"|(?:\b(?:than|over|under|above|below|exceeding|half|twice|double|triple|divides|like|mod|modulo"
-    r"|(?:half|third|quarter|multiples?|factors?|divisors?|out|square|cube|root|power|instead|reciprocal) of)"
-    rf"\b){_NUMBER_AT_END}"
-    rf"|(?:n't|\bnot)\s+(?:think|believe|sure)\b[^.]*{_NUMBER_AT_END}"
-    r"|\d\S*\s*(?:\\text\{\s*)?\s*(?:(?:is|are|was|do|does|did|could|would)(?:n't|\s+not)\b"
-    r"|(?:is|are|was)\s+(?:wrong|incorrect)|cannot|can't|fails)\b[^\d)]*\Z"
-    r"|\d\S*\s+(?:\\text\{\s*)?(?:less|more|fewer|greater) than\b[^\d]*\Z"
-    r"|(?:\bfrom\s+|\A)\S*\d\S*\s*(?:\\text\{\s*)?\bto\b\s*\}?\s*\S*\d\S*\Z"
-    r"|\?\W*(?:(?:no|wrong)\W*)?\Z",
-    re.IGNORECASE,
-)
-"""Says that a number is not the answer."""
-
-_BOUND = re.compile(
-    r"\A\s*(?:\\[lg](?:eq?|t)(?![a-z])|<(?!<)|>(?!>)|[\u2264\u2265])"
-    r"|\A\s*(?:\\text\{\s*)?(?:at (?:least|most)|(?:more|less) than)"
-    r"|\bor (?:more|less|fewer|greater|higher|lower|above|below)\s*\}?\s*\Z",
-    re.IGNORECASE,
-)
 
 _ATOMS = re.compile(r"(?=.*[A-Z])[A-Za-z0-9()]+")
 

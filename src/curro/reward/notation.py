@@ -211,6 +211,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(\\(?:math(?:bb|bf|rm|cal)|vec|hat|bar))\s+([A-Za-z])(?![A-Za-z])"), r"\1{\2}"),
     (re.compile(r"\\var(?=(?:phi|epsilon|theta|rho|sigma|kappa)(?![A-Za-z]))"), r"\\"),
     (re.compile(r"\\not\s*=|\\not\s*\\equiv(?![a-z])"), r"\\ne "),
+    (re.compile(r"</?(?:b|strong|i|em|u|span|p|br)\s*/?>"), ""),
     (re.compile(r"\\num\s*\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{\\?([^{}]*)\}"), r"\1\\text{ \2}"),
     (re.compile(rf"\\begin\{{({_ALIGNED})\}}(?:\{{[clr|]*\}})?([^&]*?)\\end\{{\1\}}"), _unless_rows),

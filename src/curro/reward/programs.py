@@ -35,7 +35,7 @@ def program_of(completion: str, names: frozenset[str] = frozenset()) -> str:
         names: what the tests use.
     """
     text = without_end_tokens(outside_thoughts(completion)).lstrip("\n\ufeff")
-    text = re.sub(r"<answer>\s*(?=```|~~~)|(?<=```)\s*</answer>", "\n", text)
+    text = re.sub(r"<[^<>\n]{1,30}>\s*(?=```|~~~)|(?<=```)\s*<[^<>\n]{1,30}>", "\n", text)
     text = _FENCE_BEHIND_TEXT.sub(r"\1\n\2", re.sub(r"\r\n?", "\n", text))
     text = _FENCE_AT_END.sub(r"\1\n\2", text)
     blocks = _blocks(text.split("\n"))

@@ -59,7 +59,7 @@ _CLAUSE = re.compile(
 )
 _NO_UNITS = re.compile(
     r"and|or|to|times|over|plus|minus|than|not|is|are|squared|cubed|if|when|either|mod|modulo|choose"
-    r"|divided|until|factorial|sqrt|sin|cos|tan|log|ln|exp|pi|infinity",
+    r"|divided|until|factorial|most|least|sqrt|sin|cos|tan|log|ln|exp|pi|infinity",
     re.IGNORECASE,
 )
 """Words after a number that make it a part of something else."""

@@ -124,6 +124,7 @@ def test_many_at_once_while_the_event_loop_goes_on(code, monkeypatch):
         ("\ufeff```python\na()\n```", "a()"),
         ("<answer>\na()\n</answer>", "a()"),
         ("<answer>```python\na()\n```</answer>", "a()"),
+        ("<|begin_of_solution|>```python\na()\n```<|end_of_solution|>", "a()"),
     ],
 )
 def test_the_program_of_a_completion(text, program):
@@ -174,7 +175,8 @@ def test_shapes_of_tests(row, tests):
               [{"input": "1", "output": "2", "testtype": "functional"}], [{"input": "1", "output": " "}],
               {"fn_name": "f", "inputs": [[1]], "outputs": [None]}, ">>> f(1)\n2",
               "import unittest\nclass T(unittest.TestCase):\n    x = 1",
-              {"unittest": "class TestCases(unittest.TestCase): pass"}]
+              {"unittest": "class TestCases(unittest.TestCase): pass"},
+              {"fn_name": "f", "inputs": ["two words"], "outputs": ["1"]}]
 )  # fmt: skip
 def test_tests_that_cannot_be_read(tests):
     with pytest.raises(RewardError, match=r"prompt 'k' (has no tests|cannot be read)"):
@@ -234,6 +236,18 @@ def test_functional_tests_call_the_function_that_metadata_names(place):
     right = "class Solution:\n    def count(self, a, b):\n        return len(a) + b"
     code = resolve_reward("code:sandbox=required,seconds=60")
     assert code.score([right, right.replace("+", "-")], [row] * 2) == [1.0, 0.0]
+
+
+def test_arguments_that_are_no_text_are_of_the_function_that_the_row_names():
+    right, wrong = "def join(a, b): return a + b", "def join(a, b): return b + a"
+    code = resolve_reward("code:sandbox=required,seconds=60")
+    for tests in (
+        [{"input": [[1], [2]], "output": [1, 2]}],
+        {"inputs": [[[1], [2]]], "outputs": [[1, 2]]},
+        [{"input": "[1], [2]", "output": "[1, 2]", "fn_name": "join"}],
+    ):
+        row = {"tests": tests, "fn_name": "join", "key": "k"}
+        assert code.score([right, wrong], [row] * 2) == [1.0, 0.0]
 
 
 def test_long_integers_are_read_written_and_returned():
