@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from curro.reward import resolve_reward
 from curro.reward.answers import accepted
 from curro.reward.checks import checks
+from curro.reward.notation import symbolic
 
 MATH = resolve_reward("math")
 
@@ -870,15 +871,14 @@ def test_any_text_against_any_answer_is_right_or_wrong(completion, answer):
 
 def test_a_second_name_or_a_more_exact_one_is_not_scored():
     with pytest.warns(RuntimeWarning, match="may be more than one answer"):
-        assert score(r"\boxed{Ada, Ben}", "Ada") is None
-    assert score(r"\boxed{Ada, because Ben was late}", "Ada") == score(r"\boxed{Yes, indeed}", "yes") == 1.0
-    assert score(r"\boxed{Ben, Ada}", "Ada") == 0.0
+        assert score(r"\boxed{Nora, Bert}", "Nora") is None
+    assert score(r"\boxed{Nora, because Bert slept}", "Nora") == score(r"\boxed{Yes, indeed}", "yes") == 1.0
+    assert score(r"\boxed{Bert, Nora}", "Nora") == 0.0
 
 
-def test_long_white_space_takes_no_time():
+def test_long_white_space_is_cut():
     """Patterns took the cube of its length, which is a minute for 900 spaces."""
-    script = "from curro.reward.math import judge; judge('\\\\boxed{1' + ' ' * 900 + 'when}', ['5'], {})"
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=45)
+    assert symbolic("1" + " " * 900 + "when\n" + "\n" * 900 + "x") == "1 when\n\nx"
 
 
 def test_threads_that_are_not_the_main_one_get_what_the_main_one_gets():
