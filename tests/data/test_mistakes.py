@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +38,8 @@ def load(*lines: str, **options: str) -> PromptSet:
         ([GOOD, "[1]"], {}, "data.jsonl:2 .* list"),
         ([GOOD, "null"], {}, "data.jsonl:2 .* NoneType"),
         (["[" * 100_000], {}, "data.jsonl:1 cannot be read"),
+        (['{"prompt": "a", "prompt": "b"}'], {}, "data.jsonl:1 .* 'prompt' twice in one object"),
+        ([GOOD, '{"prompt": "c", "x": {"y": 1, "y": 2}}'], {}, "data.jsonl:2 .* 'y' twice in one object"),
         (['{"n": %s}' % ("9" * 5000)], {}, "data.jsonl:1 cannot be read"),
         (['{"text": "a", "label": 1}'], {}, "text, label .* prompt_column"),
         (["""{"prompt": "[{'role': 'user', 'content': 'a'}]"}"""], {}, "row 0 .*'prompt' .* as JSON"),
@@ -236,3 +239,14 @@ def test_a_pipe_is_no_data(tmp_path):
     os.mkfifo(tmp_path / "data.jsonl")
     with pytest.raises(DataError, match="is neither a file nor a folder but a pipe or a device"):
         load_prompts(str(tmp_path / "data.jsonl"))
+
+
+def test_two_columns_of_one_name_and_texts_in_utf_16():
+    table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["prompt", "answer", "answer"])
+    pq.write_table(table, "twice.parquet")
+    with pytest.raises(DataError, match=r"twice\.parquet has two columns 'answer': rename one"):
+        load_prompts("twice.parquet")
+    for name, text in (("a.jsonl", GOOD), ("a.csv", "prompt,answer\na,1\n")):
+        Path(name).write_text(text, encoding="utf-16")
+        with pytest.raises(DataError, match="save it as UTF-8"):
+            load_prompts(name)

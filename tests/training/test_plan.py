@@ -162,6 +162,12 @@ def test_recomputing_activations_has_two_names_in_transformers(name):
         ("video_url", "https://example.org/talk", False),
         ("imagery", b"PNG", False),
         ("img", b"PNG", True),
+        ("scan", {"bytes": b"PNG", "path": None}, True),
+        ("bark", [{"array": [0.1, 0.2], "sampling_rate": 16000}], True),
+        ("photo", "a.jpg", True),
+        ("figure", 2, False),
+        ("image", False, False),
+        ("scan", {"bytes": None, "path": None}, False),
         (
             "image",
             "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FAAhKDveksOjm==",

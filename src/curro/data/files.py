@@ -10,7 +10,7 @@ import csv
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -311,12 +311,27 @@ def _transposed(columns: dict[str, list[Any]], path: Path) -> list[dict[str, Any
 
 def _decoded(text: bytes, path: Path, line: int) -> Any:
     try:
-        return json.loads(text.decode("utf-8-sig"))
+        return json.loads(text.decode("utf-8-sig"), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         at = f"{path}:{line + error.lineno - 1}"
         raise DataError(f"{at} is not valid JSON: {error.msg}, column {error.colno}") from None
     except (ValueError, RecursionError) as error:  # not UTF-8, a number of 5,000 digits, 1,000 brackets
-        raise DataError(f"{path}:{line} cannot be read as JSON: {error}") from None
+        raise DataError(f"{path}:{line} cannot be read as JSON: {_why(error)}") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):  # of which the last would count, and the others be lost
+        raise ValueError(f"it has {_twice([name for name, _ in pairs])!r} twice in one object")
+    return value
+
+
+def _twice(names: Sequence[str]) -> str | None:
+    return next((name for name in dict.fromkeys(names) if names.count(name) > 1), None)
+
+
+def _why(error: Exception) -> str:
+    return f"{error}{': save it as UTF-8' * isinstance(error, UnicodeDecodeError)}"
 
 
 def _row(row: Any, path: Path, position: str) -> RawRow:
@@ -352,6 +367,8 @@ def _arrow(path: Path, split: str) -> Rows:
 def _table_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> Rows:
     numbers = count()
     for batch in batches:
+        if name := _twice(batch.schema.names):
+            raise DataError(f"{path} has two columns {name!r}: rename one")
         for row in batch.to_pylist():
             yield RawRow(path.name, f", row {next(numbers)}", _unfilled(row))
 
@@ -363,7 +380,7 @@ def _tables(kind: str, path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as {kind}: {error}") from error
+        raise DataError(f"{path} cannot be read as {kind}: {_why(error)}") from error
 
 
 def _csv(path: Path, split: str) -> Rows:
@@ -374,14 +391,14 @@ def _csv(path: Path, split: str) -> Rows:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             table = csv.DictReader(lines, strict=True, delimiter=parted)
             names = table.fieldnames = [name.strip() for name in table.fieldnames or ()]
-            if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-                raise DataError(f"{path} has two columns {twice[0]!r}: rename one")
+            if (twice := _twice(names)) is not None:
+                raise DataError(f"{path} has two columns {twice!r}: rename one")
             for number, row in enumerate(table):
                 if None in row or None in row.values():
                     raise DataError(f"{path}, row {number} has not as many cells as the header")
                 yield RawRow(path.name, f", row {number}", {name: cell or None for name, cell in row.items()})
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as CSV: {error}") from error
+        raise DataError(f"{path} cannot be read as CSV: {_why(error)}") from error
 
 
 READERS = {

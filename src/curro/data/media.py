@@ -7,7 +7,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-MEDIA = re.compile(r"(^|_)(image|img|video|audio|multi_modal)s?(_|\d|$)", re.IGNORECASE)
+MEDIA = re.compile(
+    r"(^|_)(image|img|picture|photo|figure|screenshot|video|audio|sound|speech|multi_modal)s?(_|\d|$)",
+    re.IGNORECASE,
+)
 """The names of columns in which data sets keep what a text model cannot read."""
 
 
@@ -19,7 +22,11 @@ def first_media(rows: Iterable[Mapping[str, Any]], columns: Collection[str]) -> 
     """
     media = [name for name in columns if MEDIA.search(name)]
     for number, row in enumerate(rows):
-        kinds = [name for name in media if _is_media(row.get(name), name)]
+        values = {name: row.get(name) for name in columns}
+        kinds = [
+            name for name in media if not isinstance(values[name], int) and _is_media(values[name], name)
+        ]
+        kinds += [name for name, value in values.items() if _is_file(value)]
         if isinstance(row["prompt"], list):
             contents = [message.get("content") for message in row["prompt"] if isinstance(message, Mapping)]
             parts = [part for content in contents if isinstance(content, list) for part in content]
@@ -36,6 +43,15 @@ def _kind(part: Mapping[str, Any]) -> str:
 
 
 _IN_BASE64 = re.compile(r"[A-Za-z0-9+/]{60}[A-Za-z0-9+/\s]*=*\s*")
+
+
+def _is_file(value: Any) -> bool:
+    """Whether a value is a picture or a sound as `datasets` stores it, whatever the column's name."""
+    if isinstance(value, list):
+        return any(map(_is_file, value))
+    names = value.keys() if isinstance(value, dict) else set()
+    is_stored = names == {"bytes", "path"} or names >= {"array", "sampling_rate"}
+    return is_stored and any(part is not None for part in value.values())
 
 
 def _is_media(value: Any, column: str) -> bool:
