@@ -16,7 +16,7 @@ def value_of(text: str) -> Any:
         ValueError: it is neither.
     """
     try:
-        return json.loads(text, parse_int=_integer)
+        return json.loads(text, parse_int=_integer, strict=False)  # line ends within texts too
     except (ValueError, RecursionError):
         pass
     try:

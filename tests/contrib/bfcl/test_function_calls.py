@@ -7,6 +7,7 @@ import json
 import random
 import sys
 import types
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -106,6 +107,11 @@ def test_the_same_calls_are_right(theirs, category):
                 "key": entry["id"],
             }
             (score,) = verify([f"[{', '.join(written)}]"], [row])
+            if (
+                score and not expected
+            ):  # it takes the first call that fits: some orders of right calls are wrong
+                orders = map(list, permutations(calls))
+                expected = any(theirs(entry["function"], order, answer, category) for order in orders)
             assert score == float(expected), (entry["id"], written, answer)
             right, wrong = right + expected, wrong + (not expected)
     assert right > 10

@@ -47,7 +47,13 @@ def score(text: str, answer: object = ANSWER, **columns: object) -> float | None
         ("f(a=b)", None),
         ("f(a=2*3)", None),
         ("f(a=g(1))", None),
-        ("f(**{'a': 1})", None),
+        ("f(**{'from': 1})", [Call("f", (), {"from": 1})]),
+        ("[get-it(from=1, to-day='x-y = 2')]", [Call("get-it", (), {"from": 1, "to-day": "x-y = 2"})]),
+        ('{"name": "f", "id": "c1", "a": 1}', [Call("f", (), {"a": 1})]),
+        ('{"name": "f", "arguments": {"a": "1\n2"}}', [Call("f", (), {"a": "1\n2"})]),
+        ('{"name": "f"} {"name": "g"}, {"name": "h"}', [Call("f"), Call("g"), Call("h")]),
+        ('{"name": "f", "arguments": {"a": {}', None),
+        ("f(**{'a': 1}, a=2)", None),
         ("f(*[1])", None),
         ("f(1)(2)", None),
         ("[f(a=[x for x in 'ab'])]", None),
@@ -312,7 +318,32 @@ def test_several_calls_in_any_order_each_used_once():
     assert score("[g(), f(a=2), f(a=1)]", answer) == 1.0
     assert score("[g(), f(a=1), f(a=1)]", answer) == 1.0
     assert score("[g(), f(a=2), f(a=2)]", answer) == 0.0
+    assert score("[g(), f(a=1), f(a=2)]", answer) == 1.0
     assert score("[g(), g(), f(a=1)]", answer) == 0.0
+
+
+def test_arguments_that_have_their_default():
+    tools = [{"name": "f", "parameters": {"properties": {"a": {"type": "integer", "default": 5}, "b": {}}}}]
+    for answer in ('[{"name": "f", "arguments": {"a": 5}}]', '[{"name": "f", "arguments": {}}]'):
+        assert [score(f"[f({a})]", answer, tools=tools) for a in ("", "a=5", "a=6", "b=5")] == [1, 1, 0, 0]
+    answer = '[{"name": "f", "arguments": {"a": 6}}]'
+    assert [score(f"[f({a})]", answer, tools=tools) for a in ("", "a=5", "a=6")] == [0, 0, 1]
+    assert score("[f()]", [{"f": {"a": [5]}}], tools=tools) == 0.0  # BFCL's form says what is optional
+
+
+def test_names_with_dots_are_written_without():
+    answer = '[{"name": "math.sqrt", "arguments": {"x": 4}}]'
+    assert [score(f"[{name}(x=4)]", answer) for name in ("math_sqrt", "math.sqrt", "sqrt")] == [1, 1, 0]
+
+
+def test_odd_schemas_end_no_run():
+    for schema in ({"required": True}, {"properties": {"a": {"items": 5}}, "required": "a"}, {"type": 5}):
+        tools = [{"name": "f", "parameters": {"properties": {"a": {"type": "integer"}}} | schema}]
+        assert score("f(a=5)", [{"f": {"a": [5]}}], tools=tools) == 1.0
+    floats = [
+        {"name": "f", "parameters": {"properties": {"a": {"type": "array", "items": {"type": "number"}}}}}
+    ]
+    assert score("f(a=[1, 2.5])", [{"f": {"a": [[1.0, 2.5]]}}], tools=floats) == 1.0
 
 
 def test_nothing_to_call():

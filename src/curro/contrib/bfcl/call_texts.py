@@ -232,7 +232,7 @@ def _bare(text: str) -> list[Call] | None:
 
 _IS_JSON = re.compile(r"\{|\[\s*\{")
 _IS_NAMED = re.compile(r"[^\n{(]*\n\{|[\w.-]+\{\s*[\"}].*\Z(?<=\})", re.DOTALL)
-_LINE_END = re.compile(r"\n|(?<=\})\s*;\s*(?=\{)")
+_LINE_END = re.compile(r"\n|(?<=\})\s*[;,]?\s*(?=\{)")
 _DENIAL = r"(?:\b(?:not|never|cannot|avoid|instead\sof|without)\b|n't\b)"
 _REFUSED = re.compile(
     rf"^[^\[({{\"=\n]*{_DENIAL}(?:(?!\b(?:but|so)\b)[^.:\[({{\"=\n]){{0,200}}:"
@@ -265,6 +265,8 @@ _ARGUMENTS = re.compile(
     r"(?:(?:tool|function|api|action)_?)?(?:arguments?|args|param(?:eter)?s?|kwargs|input)"
 )
 
+_FACTS = {"type", "id", "call_id", "tool_call_id", "index", "description", "thought", "thoughts", "reasoning"}
+
 
 def _from_json(value: Any) -> list[Call]:
     """The calls that a JSON value describes.
@@ -284,7 +286,8 @@ def _from_json(value: Any) -> list[Call]:
     names = [item for key, item in value.items() if isinstance(item, str) and _NAME.fullmatch(key)]
     if names:
         arguments = [item for key, item in value.items() if _ARGUMENTS.fullmatch(key)]
-        return [Call(names[0], (), _arguments(arguments[0] if arguments else {}))]
+        beside = {key: item for key, item in value.items() if not _NAME.fullmatch(key) and key not in _FACTS}
+        return [Call(names[0], (), _arguments(arguments[0] if arguments else beside))]
     if len(value) == 1 and isinstance(next(iter(value.values())), Mapping):  # {"f": {"a": 1}}
         ((name, arguments),) = value.items()
         return [Call(str(name), (), dict(arguments))]
@@ -304,9 +307,13 @@ def _arguments(value: Any) -> dict[str, Any]:
 def _from_python(text: str) -> list[Call] | None:
     """The calls of `[f(a=1), g.h("x")]`, with or without brackets, or of statements; None for other text.
 
-    Names may have white space in them, as many of ToolACE's have.
+    Names may have white space in them, as many of ToolACE's have, or hyphens, or be words of Python's own.
     """
-    for source in (text, _SPACED_NAME.sub(lambda m: m[0].replace(" ", _SPACE), text)):
+    for source in (
+        text,
+        _SPACED_NAME.sub(lambda m: m[0].replace(" ", _SPACE), text),
+        _ODD_NAME.sub(_as_name, text),
+    ):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
@@ -332,17 +339,38 @@ _SPACE = "\u02d1"  # a letter for Python, and for nobody else
 _SPACED_NAME = re.compile(
     rf"(?:(?<=\A\[)|(?<=\), )|\A)(?![^(]*{_DENIAL})[A-Za-z]\w*(?: \w+){{1,9}}(?=\()", re.I
 )
+_HYPHEN, _END = "\u02d0", "\u02cf"
+_ODD_NAME = re.compile(
+    r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'"
+    r"|(?<![\w-])(?P<name>[A-Za-z]\w*(?:-\w+)+(?=\()|[A-Za-z][\w-]*(?=\s*=(?!=)))",
+    re.DOTALL,
+)
+"""A text, or a name before a parenthesis or an equals sign."""
+
+
+def _as_name(match: re.Match[str]) -> str:
+    return match["name"].replace("-", _HYPHEN) + _END if match["name"] else match[0]
+
+
+def _plain_name(name: str) -> str:
+    return name.replace(_SPACE, " ").replace(_HYPHEN, "-").replace(_END, "")
+
+
 _JSON_CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def _call(node: ast.expr) -> Call:
     if not isinstance(node, ast.Call):
         raise ValueError("no call")
-    named = {}
+    named: dict[str, Any] = {}
     for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg in named:
-            raise ValueError("unpacking, or one name twice")
-        named[keyword.arg] = ast.literal_eval(keyword.value)
+        value = ast.literal_eval(keyword.value)
+        items = (
+            _arguments(value) if keyword.arg is None else {_plain_name(keyword.arg): value}
+        )  # f(**{"a": 1})
+        if items.keys() & named.keys():
+            raise ValueError("one name twice")
+        named |= items
     if len(node.args) == 1 and isinstance(node.args[0], ast.Dict) and not named:  # JavaScript's
         return Call(_name(node.func), (), _arguments(ast.literal_eval(node.args[0])))
     return Call(_name(node.func), tuple(ast.literal_eval(value) for value in node.args), named)
@@ -359,5 +387,5 @@ def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return f"{_name(node.value)}.{node.attr}"
     if isinstance(node, ast.Name):
-        return node.id.replace(_SPACE, " ")
+        return _plain_name(node.id)
     raise ValueError("no name of a function")

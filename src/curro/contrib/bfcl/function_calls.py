@@ -81,7 +81,13 @@ def _score(completion: str, row: Row) -> Verdict:
         return float(not calls and outside_thoughts(text).strip() != "")
     if calls is None or len(calls) != len(expected):
         return 0.0
-    return float(all_match(calls, expected, parameters))
+    try:
+        return float(all_match(calls, expected, parameters))
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        reason = (
+            f"the functions of the prompt {key(row)} cannot be read: {type(error).__name__}: {error!s:.200}"
+        )
+        return Unscored(reason, is_row=True)
 
 
 def all_match(
@@ -89,15 +95,23 @@ def all_match(
     expected: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]],
     parameters: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Whether each expected call, in order, takes the first remaining call that fits it, and none remains."""
-    unmatched = list(calls)
+    """Whether each expected call can have a call of its own that fits it, and none remains."""
+    fitting = []
     for expected_call in expected:
         ((name, allowed),) = expected_call.items()
-        fits = next((call for call in unmatched if _fits(call, name, allowed, parameters.get(name))), None)
-        if fits is None:
-            return False
-        unmatched = [call for call in unmatched if call is not fits]
-    return not unmatched
+        fitting.append([i for i, c in enumerate(calls) if _fits(c, name, allowed, parameters.get(name))])
+    taken: dict[int, int] = {}
+
+    def finds(one: int, tried: set[int]) -> bool:
+        for i in fitting[one]:
+            if i not in tried:
+                tried.add(i)
+                if i not in taken or finds(taken[i], tried):
+                    taken[i] = one
+                    return True
+        return False
+
+    return len(calls) == len(expected) and all(finds(one, set()) for one in range(len(expected)))
 
 
 _PACKED = re.compile(r"\A(?:functions|default_api)\.|\.call\Z")
@@ -110,14 +124,18 @@ def _fits(
     # null stands for what is left out
     values = {n: value for n, value in call.named.items() if value is not None or None in allowed.get(n, ())}
     if (
-        name not in (call.name, _PACKED.sub("", call.name))
+        (
+            name not in (called := (call.name, _PACKED.sub("", call.name)))
+            and name.replace(".", "_") not in called
+        )  # OpenAI's names have no dots
         or call.positional
         or not set(values) <= set(allowed)
     ):
         return False
     missing = set(allowed) - set(values)
     if declared is not None:
-        required = declared.get("required") or ()
+        required = declared.get("required")
+        required = required if isinstance(required, list) else []
         if not set(values) <= set(declared["properties"]) or missing & set(required):
             return False
     return all("" in allowed[parameter] for parameter in missing) and all(
@@ -201,6 +219,7 @@ def _items_fit(value: list[Any], allowed: Sequence[Any], schema: Mapping[str, An
     """Whether the items of a list have the type that is declared for them."""
     items = (schema or {}).get("items")
     kinds = [_KINDS[name] for name in _type_names(items)] if isinstance(items, Mapping) else []
+    kinds += [int] * (float in kinds)
     return not kinds or all(
         type(item) in kinds
         or any(type(item) is type(example) for choice in allowed for example in choice[:1])
@@ -229,7 +248,10 @@ def _read(row: Row) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     try:
         expected = _expected(row["answer"])
         functions = next((row[name] for name in ("function", "functions", "tools") if row.get(name)), None)
-        return expected, dict(_described(read(functions) or []))
+        described = dict(_described(read(functions) or []))
+        if not _has_form_of_bfcl(row["answer"]):
+            _add_defaults(expected, described)
+        return expected, described
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RewardError(f"the expected calls of the prompt {key(row)} cannot be read: {error}") from None
 
@@ -237,15 +259,31 @@ def _read(row: Row) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 def _expected(answer: Any) -> list[dict[str, Any]]:
     """The expected calls as `{NAME: {PARAMETER: [ALLOWED, ...]}}`."""
     items = read(answer)
-    items = [items] if _has_allowed_values(items) else items
-    if isinstance(items, list) and all(_has_allowed_values(item) for item in items):
-        return items
+    if _has_form_of_bfcl(answer):
+        return [dict(items)] if isinstance(items, Mapping) else list(items)
     if isinstance(items, list) and items and all(isinstance(item, str) for item in items):
         answer = "; ".join(items) if items[0].startswith("{") else ", ".join(items)
     calls = read_calls(answer if isinstance(answer, str) else json.dumps(answer))
     if calls is None or any(call.positional for call in calls):
         raise ValueError("each is {NAME: {PARAMETER: [ALLOWED, ...]}} or a call with named arguments")
     return [{call.name: {name: [_only(value)] for name, value in call.named.items()}} for call in calls]
+
+
+def _add_defaults(expected: Sequence[dict[str, Any]], described: Mapping[str, Any]) -> None:
+    """Allows that plain calls write, or leave out, an argument that has its declared default."""
+    for call in expected:
+        for name, allowed in call.items():
+            for parameter, schema in described.get(name, {"properties": {}})["properties"].items():
+                if isinstance(schema, Mapping) and "default" in schema:
+                    default = [_only(schema["default"])]
+                    given = allowed.get(parameter, default)
+                    allowed[parameter] = [*given, ""] if given == default else given
+
+
+def _has_form_of_bfcl(answer: Any) -> bool:
+    items = read(answer)
+    items = [items] if isinstance(items, Mapping) else items
+    return isinstance(items, list) and all(map(_has_allowed_values, items))
 
 
 def _has_allowed_values(item: Any) -> bool:
