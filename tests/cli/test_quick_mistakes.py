@@ -56,6 +56,8 @@ TYPOS = [
         "train --model full",
         "the folder 'full' holds no model: it has no config.json",
     ),
+    ("train --model ran", "'ran' is the folder of a run: its model is ran/model"),
+    ("evaluate ran --suite rows.jsonl", "its model is ran/model"),
     ("train --seed -1", "--seed must be from 0"),
     ("train --seed x", "invalid value for '--seed': it must be a whole number (see"),
     ("train --out full", "full exists and is not an empty folder"),
@@ -82,6 +84,9 @@ def answers(tmp_path_factory):
         folder = tmp_path_factory.mktemp("typo") / "here"
         (folder / "SmolLM2-135M").mkdir(parents=True)
         (folder / "full").mkdir()
+        (folder / "ran" / "checkpoints").mkdir(parents=True)
+        for name in ("config.json", "metrics.jsonl"):
+            (folder / "ran" / name).write_text("{}\n")
         (folder / "full" / "notes.txt").write_text("")
         rows = [json.dumps({"prompt": f"{i}+1=", "answer": str(i + 1)}) for i in range(4)]
         (folder / "rows.jsonl").write_text("\n".join(rows) + "\n")

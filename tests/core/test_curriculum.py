@@ -42,6 +42,28 @@ def test_a_verdict_worked_by_hand():
     assert curriculum.table["last_step"][draw.prompts].tolist() == [0, 0, -1]
 
 
+class OnAGpu:
+    """A tensor that NumPy cannot read, as one on a GPU."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, *arguments, **options):
+        raise TypeError("can't convert a tensor on a GPU")
+
+    def tolist(self):
+        return self.values
+
+
+def test_rewards_of_a_tensor_are_read_wherever_it_is():
+    curriculum = Curriculum("uniform", 4, seed=0)
+    draw = curriculum.select(2, step=0)
+    assert curriculum.observe(draw.tickets, OnAGpu([[1.0, 0.0], [1.0, 1.0]])).informativeness.tolist() == [
+        0.25,
+        0,
+    ]
+
+
 def test_equal_rewards_have_no_variance_at_all():
     curriculum = Curriculum("uniform", 1)
     # 0.1 + 0.1 + 0.1 = 0.30000000000000004, so sums of the rewards themselves would leave some

@@ -96,6 +96,7 @@ class FakeServer:
         finish: the reason at the end.
         first: answers before all others: a status, or raw bytes of a stream.
         pause: seconds between two tokens.
+        least: the smallest `max_tokens` that it takes.
         lacking: fields at which the server fails, with the status 500.
         strict: refuse fields that are not in `known`, and give the `advice`.
         streaming: "yes"; "ignored" answers in one JSON document whatever was asked for, and "refused" does so
@@ -110,6 +111,7 @@ class FakeServer:
         self.shape, self.pause, self.strict, self.advice = shape, 0.0, False, "leave them out"
         self.finish: str | None = "stop"
         self.lacking: set[str] = set()
+        self.least = 0
         self.pieces = [("4", 11, -0.5), ("0", 7, -0.25), ("", 2, -0.125)]
         self.several = shape != "text"
         self.known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n", "stream"}
@@ -199,6 +201,9 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             if fake.strict and set(body) - fake.known:
                 message = f"unknown fields {sorted(set(body) - fake.known)}: {fake.advice}"
                 self._plain(400, {"error": {"message": message}})
+                return
+            if body.get("max_tokens", fake.least) < fake.least:
+                self._plain(400, {"error": {"message": f"max_tokens must be at least {fake.least}"}})
                 return
             if fake.shape == "vllm" and body["temperature"] < 1e-5 and body.get("n", 1) > 1:
                 self._plain(400, {"error": {"message": "n must be 1 when using greedy sampling"}})

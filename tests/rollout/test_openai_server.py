@@ -151,6 +151,23 @@ def test_a_server_that_knows_the_newer_name_of_the_limit_alone():
     assert [body["max_completion_tokens"] for body in fake.requests[-2:]] == [16, 16]
 
 
+def test_a_server_that_wants_room_for_more_than_a_token():
+    fake = FakeServer("text")
+    fake.least = 16
+    with fake.running() as url:
+        assert [rollout.text for rollout in rollouts(url)] == ["40", "40"]
+
+
+@pytest.mark.parametrize(
+    ("finish", "is_cut"), [("max_tokens", True), ("MAX_TOKENS", True), ("model_length", True), ("eos", False)]
+)
+def test_a_server_that_has_other_words_for_the_limit(finish, is_cut):
+    fake = FakeServer("text")
+    fake.finish = finish
+    with fake.running() as url:
+        assert [rollout.finish for rollout in rollouts(url)] == ["length" if is_cut else "stop"] * 2
+
+
 def test_a_server_that_fails_at_a_field_that_it_lacks():
     fake = FakeServer("text")
     fake.lacking = {"logprobs"}

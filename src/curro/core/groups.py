@@ -265,6 +265,9 @@ class MissingRewards:
 
 def _numbers(rewards: ArrayLike) -> np.ndarray:
     try:
+        # NumPy reads no tensor on a GPU, in bfloat16 or with a gradient, and their `tolist` does
+        if not isinstance(rewards, np.ndarray) and hasattr(rewards, "tolist"):
+            rewards = rewards.tolist()
         return np.array(rewards, np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
         raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error

@@ -147,7 +147,7 @@ def read_log(path: Path) -> Rollouts | Curves:
     try:
         table = pa.concat_tables(tables, promote_options="permissive")
         if not table.num_rows:
-            raise ConfigError(f"{path} is empty")
+            raise ConfigError(f"{path} has neither rollouts nor metrics")
         if not (_first(table, PROMPT) and _reward_columns(table)):
             return _curves(table, path)
         log = _rollouts(table)
@@ -179,7 +179,7 @@ def _files(path: Path) -> list[Path]:
         )
         if files:
             return files[-1:] if pattern.endswith("state.json") else files
-    if (path / "groups.jsonl").is_file() or (path / "curro").is_dir():
+    if (path / "metrics.jsonl").is_file() or (path / "curro").is_dir():
         raise ConfigError(f"{path} is a run folder of curro: see curro report {path}")
     raise ConfigError(
         f"{path} has no completions_*.parquet (TRL's log_completions), N.jsonl (verl's rollout_data_dir) or "

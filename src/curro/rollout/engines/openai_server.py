@@ -41,8 +41,11 @@ def field_sets(chat: bool, *, is_greedy: bool) -> list[dict[str, Any]]:
     return [logprobs | _UNTOUCHED | _IDS | whole, {"generation_config": json.dumps(config)}, logprobs, {}]
 
 
-_BROKEN = ("abort", "error", "content_filter")
+_BROKEN = ("abort", "cancelled", "timeout", "error", "content_filter", "safety", "recitation")
 """Reasons to finish with which a server withholds the completion, or has none."""
+
+_CUT = ("length", "max_tokens", "max_output_tokens", "model_length")
+"""Reasons to finish that say that the limit cut the completion: OpenAI's, and those of other makers."""
 
 
 @dataclass
@@ -115,7 +118,8 @@ class Answer:
         Args:
             with_logprobs: whether the server's log-probabilities belong to the distribution sampled from.
         """
-        if self.finish in _BROKEN:
+        finish = (self.finish or "").lower()
+        if finish in _BROKEN:
             return Rollout("", error=f"the server ended the completion with {self.finish!r}")
         token_ids = self.token_ids
         numbers = _numbers(self.logprobs)
@@ -124,7 +128,7 @@ class Answer:
             self.text,
             token_ids,
             tuple(numbers) if fits and with_logprobs else None,
-            "length" if self.finish == "length" else "stop",
+            "length" if finish in _CUT else "stop",
         )
 
 
@@ -481,11 +485,11 @@ class OpenAIEngine:
             self.model = await self.server.only_model()
         prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
         remaining = field_sets(chat, is_greedy=self.settings.is_greedy)
-        stream: dict[str, Any] = {}
+        stream, is_short = dict[str, Any](), True
         reason, broken, was_asked_again = "", list[dict[str, Any]](), False
         while remaining:
             fields = remaining[0] | stream
-            short = {"max_tokens": 1} if "max_tokens" in self.sampling else {}
+            short = {"max_tokens": 1} if is_short and "max_tokens" in self.sampling else {}
             answer = await self.server.ask(self._body(prompt, fields) | short)
             if isinstance(answer, Answer):
                 if _PROBE in answer.text:
@@ -508,6 +512,8 @@ class OpenAIEngine:
                 stream = {"stream": False}  # the same fields again, in an answer of one piece
             elif "max_completion_tokens" in reason and short:  # OpenAI's name for models that think
                 self.sampling["max_completion_tokens"] = self.sampling.pop("max_tokens")
+            elif "max_tokens" in reason and short:  # some want room for more than one
+                is_short = False
             else:
                 del remaining[0]
         raise EngineError(
