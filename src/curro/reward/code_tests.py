@@ -50,7 +50,8 @@ def read_tests(row: Row) -> Tests | None:
 
     * `[{"input": ..., "output": ...}, ...]`. A function is called if `fn_name` names it, or `func_name` in
       the `metadata` of a test or of the row (`testtype` functional): the inputs are its arguments in JSON;
-    * `{"inputs": [...], "outputs": [...]}`, with `"fn_name"`: arguments and what the function returns;
+    * `{"inputs": [...], "outputs": [...]}`, with `"fn_name"`: arguments and what the function returns
+      (without it, the row's `fn_name` where an input is no text);
     * `["assert f(1) == 2", ...]`, or one text of Python. The row's `setup` (or MBPP's `test_imports` and
       `test_setup_code`) is executed before. The row's `fn_name` (or `entry_point`) is the function that is
       tested. It is needed if Python has a function of that name, and if the text defines `check(candidate)`,

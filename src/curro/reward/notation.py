@@ -194,11 +194,6 @@ def _braced(match: re.Match[str]) -> str:
     return match[1] + top + bottom
 
 
-def _unless_rows(match: re.Match[str]) -> str:
-    """What is in an environment for rows, if it is one row."""
-    return match[0] if "\\\\" in match[2] else match[2]
-
-
 _SHARE = r"\d{1,9}/[1-9]\d{0,9}|\\frac\{\d{1,9}\}\{[1-9]\d{0,9}\}"
 _DIGITS = r"(?:\{(\d+)\}|(\d+))"
 _TERM_IN_WORDS = r"\$?(\\?[A-Za-z]\w*|\d+(?:\.\d+)?)\$?"
@@ -214,7 +209,10 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"</?(?:b|strong|i|em|u|span|p|br)\s*/?>"), ""),
     (re.compile(r"\\num\s*\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{\\?([^{}]*)\}"), r"\1\\text{ \2}"),
-    (re.compile(rf"\\begin\{{({_ALIGNED})\}}(?:\{{[clr|]*\}})?([^&]*?)\\end\{{\1\}}"), _unless_rows),
+    (
+        re.compile(rf"\\begin\{{({_ALIGNED})\}}(?:\{{[clr|]*\}})?((?:(?!\\\\|&)[\s\S])*?)\\end\{{\1\}}"),
+        r"\2",  # one row
+    ),
     (re.compile(r"&(?:[lg]t|amp|quot|#39|nbsp|times|le|ge|pi|minus);"), lambda m: html.unescape(m[0])),
     (re.compile(r"\{\s*([^{}]{1,60})\\over(?![A-Za-z])\s*([^{}]{1,60})\}"), r"{\\frac{\1}{\2}}"),
     (

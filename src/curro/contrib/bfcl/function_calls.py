@@ -34,7 +34,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Verdict]:
 
     A completion may write its calls in any form of `curro.contrib.bfcl.call_texts`. A row's answer is a list,
     or its JSON, of `{NAME: {PARAMETER: [ALLOWED, ...]}}`, where "" among the allowed values makes a parameter
-    optional, or calls in one of the forms of completions. An empty list expects a text without a call. If the
+    optional, or calls in one of the forms of completions; in these an argument may be left out, or written,
+    that has its declared default. An empty list expects a text without a call. If the
     row has the functions' descriptions in a column `function`, `functions` or `tools` (BFCL's, JSON schemas,
     OpenAI's, Anthropic's or xLAM's), values must be of the types that they declare, an int also where a float
     is declared. Else they must be of the type of an allowed value. Texts are compared without case, spaces
