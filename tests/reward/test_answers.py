@@ -205,6 +205,8 @@ def test_the_last_expression(text, expression):
                 "<answer></answer>",
             )
         ),
+        *((nested, ["18", "18.0"]) for nested in ([["18", "18.0"]], '[["18", "18.0"]]')),
+        ([[1, 2]], ["[[1, 2]]"]),
     ],
 )
 def test_accepted_answers(answer, texts):
@@ -215,6 +217,12 @@ def test_accepted_answers(answer, texts):
 def test_rows_with_a_placeholder_are_not_scored_and_said(name):
     with pytest.warns(RuntimeWarning, match=f"{name}.*'N/A' says that there is none"):
         assert resolve_reward(name).score(["", "N/A"], [{"answer": "N/A"}] * 2) == [None, None]
+
+
+@pytest.mark.parametrize("answer", [{"answer": "18"}, '{"answer": "18"}'])
+def test_an_object_with_names_is_no_answer_and_rows_with_one_are_not_scored(answer):
+    with pytest.warns(RuntimeWarning, match="'answer': '18'|\"answer\": \"18\".*is an object with names"):
+        assert resolve_reward("math").score(["18"], [{"answer": answer}]) == [None]
 
 
 PIECES = [

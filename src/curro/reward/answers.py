@@ -291,8 +291,9 @@ def accepted(row: Row) -> list[str]:
     if hasattr(answer, "tolist"):
         answer = answer.tolist()
     if isinstance(answer, str) and answer.lstrip().startswith("["):
-        items = read(answer)
+        items = _inner(read(answer))
         answer = items if isinstance(items, list) and items and _are_texts(items) else answer
+    answer = _inner(answer)
     if isinstance(answer, list | tuple | set):
         texts = list(answer) if _are_texts(answer) else [json.dumps(list(answer), default=str)]
     else:
@@ -300,6 +301,12 @@ def accepted(row: Row) -> list[str]:
     texts = [str(text) for text in texts if text is not None]
     texts = [text if (content := marked(text)) is None else content for text in texts]
     return [text for text in texts if not is_placeholder(text)]
+
+
+def _inner(answer: Any) -> Any:
+    """The list of texts in a list that holds it alone, [["18"]]; anything else as it is."""
+    is_nested = isinstance(answer, list) and len(answer) == 1 and isinstance(answer[0], list)
+    return answer[0] if is_nested and _are_texts(answer[0]) else answer
 
 
 def _are_texts(items: Iterable[Any]) -> bool:

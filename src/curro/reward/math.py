@@ -18,6 +18,7 @@ from functools import cached_property
 from curro.data.raw import Row
 from curro.reward import answers, choices, notation, quantities, statements
 from curro.reward.checks import checks
+from curro.reward.literals import read
 from curro.reward.reward import Score, Unscored, Verdict, last_message
 
 Job = tuple[str, str]
@@ -59,6 +60,8 @@ class Math:
         golds = answers.accepted(row)
         if not golds:
             return answers.unanswered(row)
+        if objects := [gold for gold in golds if gold[0] == "{" and isinstance(read(gold), dict)]:
+            return Unscored(f"the answer {objects[0]!r:.60} is an object with names, and not an answer alone")
         text = answers.spoken(completion, row, opened=self.opened)
         if self.boxed:
             boxed = answers.last_boxed(text)

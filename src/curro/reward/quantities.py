@@ -83,10 +83,20 @@ _NAMED = {
     "angle": "degree 1 deg 1",
     "angle in radians": "radian 1 rad 1",
     "charge": "coulomb 1",
+    "current": "amp 1 ampere 1",
+    "field": "tesla 1 gauss 1e-4",
+    "capacitance": "farad 1 µf 1e-6 nf 1e-9 pf 1e-12",
+    "amount": "mol 1 mole 1",
+    "parts": "ppm 1 ppb 1e-3",
+    "data": "bit 1 kbit 1e3 mbit 1e6 gbit 1e9 byte 8 kb 8e3 mb 8e6 gb 8e9 tb 8e12",
+    "level": "db 1",
+    "level over 1 mW": "dbm 1",
     "force": "n 1 newton 1",
-    "energy": "j 1 joule 1 ev 1.602176634e-19",
+    "energy": "j 1 joule 1 wh 3600 cal 4.184 ev 1.602176634e-19 mev 1.602176634e-13",
     "frequency": "hz 1 hertz 1 mhz 1e6",
-    "pressure": "pa 1 pascal 1 mpa 1e6",
+    "turns": "rpm 1 rps 60",
+    "pressure": "pa 1 pascal 1 mpa 1e6 bar 1e5 mbar 100 atm 101325 psi 6894.757 mmhg 133.322 torr 133.322",
+    "land": "acre 4046.8564224 hectare 1e4 ha 1e4",
     "time before noon": "am 1 a.m 1",
     "time after noon": "pm 1 p.m 1",
     "power": "w 1 watt 1",
@@ -95,10 +105,11 @@ _NAMED = {
     "calendar": "month 1 year 12 decade 120 century 1200 centurie 1200",
 }  # fmt: skip
 _PREFIXED = (
-    ("m g s l v", "k 1e3 c 1e-2 m 1e-3 µ 1e-6 n 1e-9 p 1e-12"),
-    ("j n w hz pa ev", "k 1e3 g 1e9"),  # without case, mJ may be a millijoule or a megajoule
+    ("m g s l v mol", "k 1e3 c 1e-2 m 1e-3 µ 1e-6 n 1e-9 p 1e-12"),
+    ("j n w hz pa ev wh cal", "k 1e3 g 1e9"),  # without case, mJ may be a millijoule or a megajoule
     (
-        "meter metre gram second liter litre joule newton watt volt hertz pascal",
+        "meter metre gram second liter litre joule newton watt volt hertz pascal byte bit mole amp ampere "
+        "farad",
         "giga 1e9 mega 1e6 kilo 1e3 centi 1e-2 milli 1e-3 micro 1e-6 nano 1e-9 pico 1e-12",
     ),
 )
@@ -375,13 +386,19 @@ def _measure(number: Number) -> tuple[str, Fraction] | None:
             return None
         size *= known[1] ** (sign * int(power or 1))
         powers[known[0]] += sign * int(power or 1)
-    litres = powers.pop("volume", 0)
-    powers["length"] += 3 * litres
-    size *= Fraction(1, 1000) ** litres
+    for kind, length, unit in (("volume", 3, Fraction(1, 1000)), ("land", 2, Fraction(1))):
+        power = powers.pop(kind, 0)
+        powers["length"] += length * power
+        size *= unit**power
     return (" ".join(f"{kind}^{n}" for kind, n in sorted(powers.items()) if n), size) if parts else None
 
 
-_WRITTEN_UNITS = dict(pairs("mph mi/h kph km/h kmh km/h a.m am p.m pm a.m. am p.m. pm"))
+_WRITTEN_UNITS = dict(
+    pairs(
+        "mph mi/h kph km/h kmh km/h bps bit/s kbps kbit/s mbps mbit/s gbps gbit/s "
+        "a.m am p.m pm a.m. am p.m. pm"
+    )
+)
 
 
 def same_numbers(gold: Number, answer: Number, *, asks_percent: bool = True) -> bool:
