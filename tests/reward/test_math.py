@@ -888,6 +888,12 @@ def test_long_white_space_is_cut():
     assert symbolic("1" + " " * 900 + "when\n" + "\n" * 900 + "x") == "1 when\n\nx"
 
 
+@pytest.mark.parametrize("piece", ["\N{SUPERSCRIPT ONE}", r"\begin{aligned}", r"\frac{", "a over "])
+def test_signs_are_read_in_time_linear_in_a_long_text(piece):
+    """Quadratic time would be minutes."""
+    assert len(symbolic(piece * (250_000 // len(piece)))) > 100_000
+
+
 def test_threads_that_are_not_the_main_one_get_what_the_main_one_gets():
     completions = [rf"\boxed{{{i}.0}}" for i in range(24)]
     rows = [{"answer": str(i if i % 3 else i + 1)} for i in range(24)]

@@ -37,7 +37,7 @@ _AS_LATEX = {sign: latex + " " * latex[-1].isalpha() for sign, latex in pairs(_S
 _AS_LATEX |= dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\xad\u2061\u2062\u2063\u2064", "")
 _RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻⁽⁾ⁿⁱʰ-ʸˣᵃ-ᵗᵛᶜᶠᶻ]+")
 _LOWERED = re.compile(r"[₀-₉₊₋₍₎ₐₑₒₓₕₖₗₘₙₚₛₜ]+")
-_VULGAR = re.compile(r"[¼-¾⅐-⅞↉]|[⁰¹²³⁴-⁹]+[⁄/][₀-₉]+")
+_VULGAR = re.compile(r"[¼-¾⅐-⅞↉]|[⁰¹²³⁴-⁹]{1,9}[⁄/][₀-₉]{1,9}")
 _ROOT = re.compile(
     r"([√∛∜])\s*(\((?:[^()]|\([^()]*\))*\)|\{[^{}]*\}|\d+(?:\.\d+)?|[A-Za-z]|\\frac\{\d+\}\{\d+\}|\\[a-z]+)"
 )
@@ -210,7 +210,9 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"\\num\s*\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{\\?([^{}]*)\}"), r"\1\\text{ \2}"),
     (
-        re.compile(rf"\\begin\{{({_ALIGNED})\}}(?:\{{[clr|]*\}})?((?:(?!\\\\|&)[\s\S])*?)\\end\{{\1\}}"),
+        re.compile(
+            rf"\\begin\{{({_ALIGNED})\}}(?:\{{[clr|]*\}})?((?:(?!\\\\|&)[\s\S]){{0,400}}?)\\end\{{\1\}}"
+        ),
         r"\2",  # one row
     ),
     (re.compile(r"&(?:[lg]t|amp|quot|#39|nbsp|times|le|ge|pi|minus);"), lambda m: html.unescape(m[0])),
