@@ -30,6 +30,10 @@ from curro.rollout.polled_fill import PolledFill
 GROUP, MOST_POLLS = 3, 300
 
 
+class UnschedulableError(Exception):
+    """Stands for Ray's: no machine has the GPUs that an actor asks for."""
+
+
 class ActorError(Exception):
     """Ray's: the actor has died."""
 
@@ -86,7 +90,10 @@ def adapter() -> tuple[ModuleType, ModuleType]:
     """`curro.hosts.verl.replay` and `.owner`, on these replacements."""
     names_of: dict[str, dict[str, Any]] = {
         "ray": {"get": lambda answer: answer()},
-        "ray.exceptions": {"RayActorError": ActorError, "RayTaskError": TaskError},
+        "ray.exceptions": {
+            "ActorUnschedulableError": UnschedulableError, "RayActorError": ActorError,
+            "RayTaskError": TaskError,
+        },
         "ray.util": {},
         "ray.util.scheduling_strategies": {"NodeAffinitySchedulingStrategy": object},
         "transfer_queue": {},
