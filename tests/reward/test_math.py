@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from curro.reward import resolve_reward
@@ -871,6 +871,7 @@ def test_a_million_characters_of_anything(piece):
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60) | st.text(alphabet=r"\{}[]()$^_/*+-=.,%x19 ", max_size=25), st.text(max_size=20))
+@example("0", "0\x1f")  # a space for `strip`, and none for `int`
 def test_any_text_against_any_answer_is_right_or_wrong(completion, answer):
     if accepted({"answer": answer}):
         assert score(completion, answer) in (0.0, 1.0)

@@ -127,8 +127,9 @@ def choice_of(gold: str, options: Mapping[str, str]) -> RightOption | None:
     letters = [letter for letter, text in options.items() if words(text) == words(gold)]
     if not letters and len(gold) == 1 and gold.upper() in options:
         letters = [gold.upper()]
-    if not letters and gold.strip().isdecimal() and int(gold) < len(options):
-        letters = [list(options)[int(gold)]]
+    number = gold.strip()  # which takes more characters for white space than `int` does
+    if not letters and number.isdecimal() and len(number) < 4 and int(number) < len(options):
+        letters = [list(options)[int(number)]]
     return RightOption(frozenset(letters), options[letters[0]]) if len(letters) == 1 else None
 
 
