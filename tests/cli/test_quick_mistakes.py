@@ -56,7 +56,7 @@ TYPOS = [
         "train --model full",
         "the folder 'full' holds no model: it has no config.json",
     ),
-    ("train --model ran", "'ran' is the folder of a run: its model is ran/model"),
+    ("train --model ran", "'ran' is the folder of a run: once it has ended, its model is ran/model"),
     ("evaluate ran --suite rows.jsonl", "its model is ran/model"),
     ("train --seed -1", "--seed must be from 0"),
     ("train --seed x", "invalid value for '--seed': it must be a whole number (see"),

@@ -423,19 +423,8 @@ _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 
 
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
-    *(
-        _texts,
-        _opposites,
-        _phrases,
-        _dates,
-        _numerals,
-        _congruences,
-        _substances,
-        _figures,
-        _times,
-        _ratios,
-        _numbers,
-    ),
+    *(_texts, _opposites, _phrases, _dates, _numerals, _congruences),
+    *(_substances, _figures, _times, _ratios, _numbers),
     *(_pairs_of_ends, _relations, _assignments, _columns, _roots, _bound, _functions),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""

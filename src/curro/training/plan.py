@@ -178,7 +178,7 @@ def check_model(name: str) -> None:
     path = Path(name)
     files = ("config.json", "adapter_config.json")  # the latter of a LoRA adapter, which names its base model
     if (path / "metrics.jsonl").is_file() and (path / "checkpoints").is_dir():
-        raise ConfigError(f"{name!r} is the folder of a run: its model is {name}/model")
+        raise ConfigError(f"{name!r} is the folder of a run: once it has ended, its model is {name}/model")
     if path.is_dir() and not any((path / file).is_file() for file in files):
         raise ConfigError(f"the folder {name!r} holds no model: it has no {' and no '.join(files)}")
     if name.partition(":")[0] in PROVIDERS or path.exists():

@@ -28,7 +28,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from curro.reward.answers import in_answer_tags, outside_thoughts, without_end_tokens
 from curro.reward.literals import value_of
@@ -266,6 +266,7 @@ _ARGUMENTS = re.compile(
 )
 
 _FACTS = {"type", "id", "call_id", "tool_call_id", "index", "description", "thought", "thoughts", "reasoning"}
+"""What stands beside a call's name and is no argument."""
 
 
 def _from_json(value: Any) -> list[Call]:
@@ -365,9 +366,8 @@ def _call(node: ast.expr) -> Call:
     named: dict[str, Any] = {}
     for keyword in node.keywords:
         value = ast.literal_eval(keyword.value)
-        items = (
-            _arguments(value) if keyword.arg is None else {_plain_name(keyword.arg): value}
-        )  # f(**{"a": 1})
+        is_unpacked = keyword.arg is None  # f(**{"a": 1})
+        items = _arguments(value) if is_unpacked else {_plain_name(cast(str, keyword.arg)): value}
         if items.keys() & named.keys():
             raise ValueError("one name twice")
         named |= items

@@ -124,14 +124,9 @@ def _fits(
 ) -> bool:
     # null stands for what is left out
     values = {n: value for n, value in call.named.items() if value is not None or None in allowed.get(n, ())}
-    if (
-        (
-            name not in (called := (call.name, _PACKED.sub("", call.name)))
-            and name.replace(".", "_") not in called
-        )  # OpenAI's names have no dots
-        or call.positional
-        or not set(values) <= set(allowed)
-    ):
+    # OpenAI's names have no dots
+    is_called = not {name, name.replace(".", "_")}.isdisjoint((call.name, _PACKED.sub("", call.name)))
+    if not is_called or call.positional or not set(values) <= set(allowed):
         return False
     missing = set(allowed) - set(values)
     if declared is not None:
