@@ -67,7 +67,7 @@ class CurriculumSelector(BaseSelector):
     def __init__(self, data_source: Any, config: Any) -> None:
         super().__init__(data_source, config)
         settings = {"seed": config.seed, **config.kwargs}
-        rows = DatasetRows(_with_prompts(data_source.dataset, settings.pop("prompt_column", "prompt")))
+        rows = DatasetRows(data_source.dataset, settings.pop("prompt_column", "prompt"))
         settings = registry.expand_curriculum(settings)
         if decided := [
             name for name in ("allocation", "advantage", "admission", "signal") if settings.get(name)
@@ -183,20 +183,6 @@ class CurriculumSelector(BaseSelector):
         self.reads = state["reads"]
         self.curriculum.drop(self.curriculum.ledger.tickets)
         self._unreported.clear()
-
-
-def _with_prompts(dataset: Any, column: str) -> Any:
-    """The rows with their prompts in the column `prompt`, where methods look for them."""
-    if column not in dataset.column_names:
-        raise ConfigError(
-            f"the taskset has no column {column!r}, only {', '.join(dataset.column_names)}: name the one "
-            f"with the prompts as prompt_column in the selector's kwargs"
-        )
-    if column == "prompt":
-        return dataset
-    return dataset.select_columns([name for name in dataset.column_names if name != "prompt"]).rename_column(
-        column, "prompt"
-    )
 
 
 class GroupRewards(ExperienceOperator):

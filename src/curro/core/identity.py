@@ -48,24 +48,21 @@ def digest_rows(pairs: Iterable[tuple[Any, Any]]) -> tuple[str, np.ndarray]:
     return total.hexdigest(), np.frombuffer(bytes(digests), "<u8")
 
 
-def digest_dataset(
-    rows: Iterable[Mapping[str, Any]], prompt_column: str = "prompt"
-) -> tuple[str, np.ndarray]:
+def digest_dataset(rows: Iterable[Mapping[str, Any]]) -> tuple[str, np.ndarray]:
     """`digest_rows` of rows as a framework has them; the answer's column is found as `load_prompts` does.
 
     Args:
         rows: N rows; of a `datasets.Dataset` the columns of prompts and answers alone are read, a batch at a
             time.
-        prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
     """
     columns = getattr(rows, "column_names", None)
     answers = answer_columns(next(iter(rows), {}) if columns is None else columns)
     if columns is not None:
         answers = tuple(name for name in answers if name.partition(".")[0] in columns)
-        needed = {prompt_column, "raw_prompt", *(name.partition(".")[0] for name in answers)}
+        needed = {"prompt", *(name.partition(".")[0] for name in answers)}
         rows = _InBatches(rows.select_columns([name for name in columns if name in needed]))  # type: ignore[attr-defined]
     answer = first_column(rows, answers)
-    prompts = _checked(row.get(prompt_column, row.get("raw_prompt")) for row in rows)
+    prompts = _checked(row.get("prompt") for row in rows)
     return digest_rows(zip(prompts, (answer_of(row, answer) for row in rows), strict=True))
 
 
@@ -97,14 +94,14 @@ class DatasetRows:
     """A host's rows, with their keys and fingerprint, as `Curriculum(prompts=...)` takes them.
 
     Attributes:
-        rows: the rows as they were passed, for methods that look at texts or columns.
+        rows: the rows with their prompts in the column `prompt`, for methods that look at texts or columns.
         keys: the column `key`; the number of the row if there is none.
         fingerprint: a hash of prompts and answers, the same for the same rows by any other route.
         row_digests: uint64 (N,), of each row's prompt and answer.
 
     Args:
         rows: a `datasets.Dataset`, or a sequence of dicts.
-        prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
+        prompt_column: text or messages.
 
     Raises:
         ConfigError: the rows are not dicts, or have no such column.
@@ -112,8 +109,8 @@ class DatasetRows:
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], prompt_column: str = "prompt") -> None:
         _check_prompts(rows, prompt_column)
-        self.rows = rows
-        self.fingerprint, self.row_digests = digest_dataset(rows, prompt_column)
+        self.rows = rows = _with_prompts(rows, prompt_column)
+        self.fingerprint, self.row_digests = digest_dataset(rows)
         self.keys = [str(number) for number in range(len(rows))]
         columns = getattr(rows, "column_names", None)
         if columns is None or "key" in columns:
@@ -134,11 +131,22 @@ def _check_prompts(rows: Sequence[Any], column: str) -> None:
         columns = list(rows[0]) if len(rows) else [column]
     elif hasattr(rows, "format"):  # of which the columns that it leaves out are not given
         columns = rows.format["columns"]
-    if column not in columns and "raw_prompt" not in columns:
+    if column not in columns:
         raise ConfigError(
             f"the rows have no column {column!r} with the prompts; they have {', '.join(map(str, columns))}: "
-            "rename the column that holds the prompts"
+            "name the column that holds the prompts, or rename it to 'prompt'"
         )
+
+
+def _with_prompts(rows: Any, column: str) -> Any:
+    """The rows with what is in this column as their `prompt`."""
+    if column == "prompt":
+        return rows
+    if not hasattr(rows, "rename_column"):
+        return [{**row, "prompt": row.get(column)} for row in rows]
+    return rows.select_columns([name for name in rows.column_names if name != "prompt"]).rename_column(
+        column, "prompt"
+    )
 
 
 def check_same_rows(size: int, identity: str, rows: Any, name: str) -> None:

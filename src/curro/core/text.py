@@ -54,6 +54,8 @@ def prompt_text(prompt: Any, separator: str = "\n", *, with_system: bool = False
 
 def content_text(content: Any) -> str:
     """The text of a message's content; where that is a list of parts, a line for each part that is text."""
+    if isinstance(content, str):
+        return content
     if _is_sequence(content):
         return "\n".join(
             str(part["text"]) for part in content if isinstance(part, Mapping) and part.get("type") == "text"
@@ -62,7 +64,7 @@ def content_text(content: Any) -> str:
 
 
 def _is_sequence(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    return not isinstance(value, str | bytes | Mapping) and isinstance(value, Iterable)
 
 
 def preview(prompt: Any) -> str:

@@ -206,7 +206,7 @@ def test_mean_rewards_are_refused(make_scheduler):
         ({"curriculum": "adcl"}, "set .*adcl's train_estimates=true"),
         ({"curriculum": "frontie"}, "did you mean 'frontier'"),
         ({"curriculum": "metis"}, "Trinity"),
-        ({"prompt_column": "text"}, "no column 'text', only question, answer: name"),
+        ({"prompt_column": "text"}, "no column 'text' with the prompts; they have question, answer: name"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(make_scheduler, change, sentence):

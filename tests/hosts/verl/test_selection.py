@@ -145,6 +145,13 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
         """A map-style data set without a frame, which gives prompts as verl's own does."""
 
     plain = Items({"raw_prompt": row["prompt"], "reward_model": row["reward_model"]} for row in rows)
+    class Renamed:
+        """Under `data.prompt_key=question`, with a column of verl's usual name that holds something else."""
+
+        dataframe = Framed.dataframe.rename_column("prompt", "question").add_column("prompt", ["?"] * 5)
+
     expected = load_prompts(str(tmp_path / "train.parquet")).fingerprint
-    assert VerlRows(Framed()).fingerprint == expected
-    assert VerlRows(plain).fingerprint == expected
+    for made in (VerlRows(Framed()), VerlRows(plain), VerlRows(Renamed(), "question")):
+        assert made.fingerprint == expected
+        # where a method looks for the texts
+        assert [row["prompt"][0]["content"] for row in made.rows] == [f"{i} + 1?" for i in range(5)]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from datasets import Dataset
 
 from curro import ConfigError, Curriculum
 from curro.core.prompts import PromptTable
@@ -54,12 +55,20 @@ def test_without_texts_the_other_joined_features_are_left():
     assert features.width == 2
 
 
-def test_texts_are_the_rows_prompts():
+@pytest.mark.parametrize("kind", [list, Dataset.from_list])
+def test_texts_are_the_rows_prompts(kind):
     features = Features("text")
-    rows = [{"prompt": "1 + 1"}, {"prompt": [{"role": "user", "content": "2 + 2"}]}]
-    features.bind(PromptTable(2, rows=rows))
-    found, expected = features.of(np.array([1, 0])), text_features(["2 + 2", "1 + 1"])
+    rows = kind([{"prompt": [{"role": "user", "content": text}], "x": 0} for text in ("1 + 1", "2 + 2", "3")])
+    features.bind(PromptTable(3, rows=rows))
+    found, expected = features.of(np.array([1, 0, 1])), text_features(["2 + 2", "1 + 1", "2 + 2"])
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_text_and_messages_are_read_alike():
+    features = Features("text")
+    rows = [{"prompt": "2 + 2"}, {"prompt": [{"role": "user", "content": "2 + 2"}]}]
+    features.bind(PromptTable(2, rows=rows))
+    np.testing.assert_array_equal(*features.of(np.array([1, 0])))
 
 
 @pytest.mark.parametrize("rows", [None, [{"question": "?"}]])

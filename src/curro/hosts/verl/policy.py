@@ -25,19 +25,16 @@ class VerlRows(DatasetRows):
     verl's own `index` counts within a file and is 0 if there is none, so it names no prompt.
 
     Args:
-        dataset: verl's `RLHFDataset`, or another map-style data set; `prompt_key` is verl's.
+        dataset: verl's `RLHFDataset`, or another map-style data set.
+        prompt_key: verl's; the rows of a data set without a frame may have `raw_prompt` instead.
     """
 
     def __init__(self, dataset: Any, prompt_key: str = "prompt") -> None:
-        frame = getattr(dataset, "dataframe", None)
-        plain = [_plain(dataset[row]) for row in range(len(dataset))] if frame is None else frame
-        super().__init__(plain, prompt_key)
-        self.prompt_key = prompt_key
-
-    def prompt(self, number: int, row: Mapping[str, Any] | None = None) -> Any:
-        """The prompt of a row as the data set has it, text or messages."""
-        row = self.rows[number] if row is None else row
-        return row.get(self.prompt_key, row.get("raw_prompt"))
+        rows = getattr(dataset, "dataframe", None)
+        if rows is None:
+            rows = [_plain(dataset[row]) for row in range(len(dataset))]
+            prompt_key = "raw_prompt" if rows and prompt_key not in rows[0] else prompt_key
+        super().__init__(rows, prompt_key)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,7 +89,7 @@ class ServedPolicy:
 
     def prompt(self, number: int) -> str:
         """The text of a row's prompt; of a conversation, all messages but the system's."""
-        return prompt_text(self.prompts.prompt(number), "\n\n")
+        return prompt_text(self.prompts.rows[number]["prompt"], "\n\n")
 
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
         """Entropies in nats, float32 (P, 2), of the first two tokens after prompts, as `Policy.entropies`.
@@ -109,8 +106,7 @@ class ServedPolicy:
         if any(row.get(column) for row in rows.values() for column in ("images", "videos", "audios")):
             raise ConfigError("entropies are of prompts of text alone, and these have images or sounds")
         asked = [
-            conversation_ids(serving.tokenizer, self.prompts.prompt(number, row), **serving.template)
-            for number, row in rows.items()
+            conversation_ids(serving.tokenizer, row["prompt"], **serving.template) for row in rows.values()
         ]
         likeliest = asyncio.run(_likeliest(serving, asked))
         temperature = serving.sampling["temperature"]

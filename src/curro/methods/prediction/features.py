@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,8 +71,11 @@ class Features:
         Raises:
             ConfigError: the column is missing, or not of pass rates.
         """
-        self.rows = table.rows
         self.reads_texts &= table.rows is not None and "prompt" in table.rows[0]
+        self.rows: Any = table.rows
+        self.in_batches = hasattr(table.rows, "select_columns")  # a `datasets.Dataset` is slow row by row
+        if self.reads_texts and self.in_batches:
+            self.rows = self.rows.select_columns(["prompt"])
         self.entropies = [table.add(name, np.float32, np.nan) for name in _COLUMNS if self.needs_policy]
         self.logit_N = None if self.known is None else _known_logits(table, self.known)
         self.width = TEXT_WIDTH * self.reads_texts + len(self.entropies) + (self.logit_N is not None)
@@ -88,10 +92,10 @@ class Features:
     def of(self, prompts: np.ndarray) -> np.ndarray:
         """The features of prompts (P,), float64 (P, D)."""
         parts = [np.empty((len(prompts), 0))]
-        if self.reads_texts and self.rows is not None:
-            parts.append(
-                text_features([prompt_text(self.rows[prompt]["prompt"]) for prompt in prompts.tolist()])
-            )
+        if self.reads_texts:
+            numbers, rows = prompts.tolist(), self.rows
+            read = rows[numbers]["prompt"] if self.in_batches else [rows[n]["prompt"] for n in numbers]
+            parts.append(text_features([prompt_text(prompt) for prompt in read]))
         if self.entropies:
             self._ask(np.unique(prompts[np.isnan(self.entropies[0][prompts])]))
             parts.append(np.stack([column_N[prompts] for column_N in self.entropies], axis=1))
