@@ -145,6 +145,7 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
         """A map-style data set without a frame, which gives prompts as verl's own does."""
 
     plain = Items({"raw_prompt": row["prompt"], "reward_model": row["reward_model"]} for row in rows)
+
     class Renamed:
         """Under `data.prompt_key=question`, with a column of verl's usual name that holds something else."""
 

@@ -72,10 +72,9 @@ class Features:
             ConfigError: the column is missing, or not of pass rates.
         """
         self.reads_texts &= table.rows is not None and "prompt" in table.rows[0]
-        self.rows: Any = table.rows
-        self.in_batches = hasattr(table.rows, "select_columns")  # a `datasets.Dataset` is slow row by row
-        if self.reads_texts and self.in_batches:
-            self.rows = self.rows.select_columns(["prompt"])
+        select = getattr(table.rows, "select_columns", None)  # a `datasets.Dataset`: slow row by row
+        self.in_batches = select is not None
+        self.rows: Any = select(["prompt"]) if select and self.reads_texts else table.rows
         self.entropies = [table.add(name, np.float32, np.nan) for name in _COLUMNS if self.needs_policy]
         self.logit_N = None if self.known is None else _known_logits(table, self.known)
         self.width = TEXT_WIDTH * self.reads_texts + len(self.entropies) + (self.logit_N is not None)
