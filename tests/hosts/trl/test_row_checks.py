@@ -86,6 +86,14 @@ def test_curros_own_reward_refuses_rows_wherever_they_stand(tmp_path):
         trainer(tmp_path, **options)
 
 
+def test_columns_that_trl_replaces_are_said(tmp_path, caplog):
+    data = rows(NUMBERS, completion_ids=[[1]] * len(NUMBERS))
+    trainer(tmp_path, reward_funcs=reads_numbers, train_dataset=data)
+    assert sum("columns completion_ids, and TRL gives" in line for line in caplog.messages) == 1
+    with pytest.raises(curro.ConfigError, match="columns completions, and TRL gives"):
+        trainer(tmp_path, train_dataset=data.rename_column("completion_ids", "completions"))
+
+
 def test_repeated_rows_are_said(tmp_path, caplog):
     trainer(tmp_path, train_dataset=rows(["1"] * 24).map(lambda _: {"prompt": "1 ="}))
     assert any("23 of 24 rows repeat the prompt and answer" in line for line in caplog.messages)

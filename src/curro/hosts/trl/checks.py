@@ -180,6 +180,11 @@ def check_rows(
             f"train_dataset has the columns {', '.join(sorted(taken))}, and TRL gives reward functions "
             "something else by these names: rename them"
         )
+    if taken := extra.keys() & rows.column_names:
+        say(
+            f"train_dataset has the columns {', '.join(sorted(taken))}, and TRL gives reward functions its own "
+            "values by these names: rename them if a reward is to read the column"
+        )
     columns = {"train_dataset": rows.column_names} | _evaluated(held_out)
     for function, name in zip(functions, reward_names(functions), strict=True):
         if is_model(function):
