@@ -151,7 +151,7 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
 
 
 def _is_argument(part: Any) -> bool:
-    """Whether a part of an input is no line of standard input: it is no text, or `nums = [3,3], target = 6`."""
+    """Whether a part of an input is no line of standard input: no text, or `nums = [3,3], target = 6`."""
     return not isinstance(part, str) or re.match(r"[A-Za-z_]\w* = ", part) is not None
 
 
