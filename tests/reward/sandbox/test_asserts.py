@@ -296,6 +296,8 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
         ("def f(d): d['b'] = d.pop('a')", "d = {'a': 1}\nf(d)\nassert d == {'b': 1}"),
         ("def f(q): q.append(4)",
          "import collections\nq = collections.deque([3])\nf(q)\nassert list(q) == [3, 4]"),
+        ("def f(a):\n    a['x'] = [1]\n    raise KeyError",
+         "a = {}\ntry:\n    f(a)\nexcept KeyError:\n    assert a == {'x': [1]}\nelse:\n    assert False"),
         ("def f(a): return a.pop()", "a = [1, 2]\nassert f(a) == 2 and a == [1]"),
         ("class E(ValueError): pass\ndef f(): raise E('no', 5)",
          "try:\n    f()\nexcept ValueError as error:\n    assert error.args == ('no', 5)"),
@@ -495,6 +497,7 @@ def test_nothing_of_the_programs_takes_the_place_of_what_a_test_asks(passed, pro
         "assert f(object()) == 1",
         "import a_package_that_is_not_there\nassert f(2) == 1",
         "class D(f): pass",
+        "import dataclasses\nassert dataclasses.asdict(f) == 1",
         "import random\nrandom.seed(0)\nassert f(1) == 7",
         "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as out: f(2)\n"
         "assert out.getvalue()",
@@ -562,6 +565,7 @@ def f(head):
         ("def f(a): return [1]", "x = [[1], [2]]\nassert f(x) is x[0]", False),
         ("def f(i, a): return a[0]", "x = [[1]]\nassert f(iter([[5], [6]]), x) is x[0]", True),
         ("def f(a): return a.next", NODE + "x = Node(1, Node(2))\nassert f(x) == x.next", True),
+        ("def f(a): raise KeyError", "a = []\ntry: f(a)\nexcept KeyError: assert a", False),
         ("def f(a): return a", NODE + "x = Node(1, Node(2))\nassert f(x) == x.next", False),
         (REVERSED, NODE + "x = Node(1, Node(2))\ny = x.next\nassert f(x) is y and y.next is x", True),
         (

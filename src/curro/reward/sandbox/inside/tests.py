@@ -371,6 +371,7 @@ class TestSide(Wire):
             self.requests.write(json.dumps(answer) + "\n")
             self.requests.flush()
         if "raised" in reply:
+            self.decode(reply.get("left"))
             raise self.exception_of(reply["raised"])
         return reply["value"]
 
@@ -430,7 +431,8 @@ class TestSide(Wire):
         while trace and trace.tb_next:
             trace = trace.tb_next
         is_librarys = trace is not None and trace.tb_frame.f_code.co_filename not in ("test.py", "program.py")
-        if isinstance(error, TypeError) and self.kinds and ("StandIn" in str(error) or is_librarys):
+        is_objects = self.kinds or "dataclass" in str(error)
+        if isinstance(error, TypeError) and is_objects and ("StandIn" in str(error) or is_librarys):
             return "a test gives an object of the program's to Python's library"
         return ""
 
