@@ -112,7 +112,7 @@ def _readable(found: Sequence[str], text: str, gold: str) -> str:
     if last is None:
         return quantities.last_spelled(text) or found[0]
     unit = re.match(r"\s*([A-Za-z]+)", text.rpartition(last)[2])
-    return f"{last} {unit[1]}" if unit and quantities.is_measure(unit[1]) else last
+    return f"{last} {unit[1]}" if unit and quantities.measure(unit[1]) else last
 
 
 _WHOLE = (
@@ -327,6 +327,25 @@ def _numbers(pair: _Pair) -> float | Job | None:
     return None
 
 
+def _measures(pair: _Pair) -> float | Job | None:
+    r"""Formulas with units: 2\pi m is 200\pi cm, and not 2\pi s."""
+    first, second = (_MEASURE.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer))
+    units = [quantities.measure(text["unit"]) if text else None for text in (first, second)]
+    if not (first and second and units[0] and units[1]):
+        return None
+    size = units[0][1] / units[1][1]
+    gold, answer = (notation.expression(match["formula"]) for match in (first, second))
+    gold = rf"\frac{{{size.numerator}}}{{{size.denominator}}}\left({gold}\right)"
+    return (gold, answer) if units[0][0] == units[1][0] else 0.0
+
+
+_MEASURE = re.compile(
+    r"(?P<formula>.*(?:\\pi|[\d)}]))(?:\s|~|\\[,;: ])*"
+    r"(?P<unit>(?:\\(?:text|mathrm|rm)\s*\{[^{}]+\}|(?<=\s)[A-Za-z]{2,})(?:\s*\^\s*\{?\s*[1-4]\s*\}?)?)",
+    re.DOTALL,
+)
+
+
 def _pairs_of_ends(pair: _Pair) -> Unscored | None:
     """[1, 2] is a list for some rows and an interval for others: 1, 2 may be right."""
     ends = re.fullmatch(r"\[([^,;\[\]()]+),([^,;\[\]()]+)\]", notation.unwrapped(pair.gold))
@@ -425,7 +444,7 @@ _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
     *(_texts, _opposites, _phrases, _dates, _numerals, _congruences),
     *(_substances, _figures, _times, _ratios, _numbers),
-    *(_pairs_of_ends, _relations, _assignments, _columns, _roots, _bound, _functions),
+    *(_measures, _pairs_of_ends, _relations, _assignments, _columns, _roots, _bound, _functions),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""
 
