@@ -298,6 +298,10 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
          "import collections\nq = collections.deque([3])\nf(q)\nassert list(q) == [3, 4]"),
         ("def f(a):\n    a['x'] = [1]\n    raise KeyError",
          "a = {}\ntry:\n    f(a)\nexcept KeyError:\n    assert a == {'x': [1]}\nelse:\n    assert False"),
+        ("class C:\n    n = 0\n    def add(s, k): s.n += k",
+         "import threading\nc = C()\ndef go(): [c.add(1) for _ in range(99)]\n"
+         "ts = [threading.Thread(target=go) for _ in range(3)]\n"
+         "for t in ts: t.start()\nfor t in ts: t.join()\nassert c.n == 297"),
         ("def f(a): return a.pop()", "a = [1, 2]\nassert f(a) == 2 and a == [1]"),
         ("class E(ValueError): pass\ndef f(): raise E('no', 5)",
          "try:\n    f()\nexcept ValueError as error:\n    assert error.args == ('no', 5)"),

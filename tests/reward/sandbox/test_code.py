@@ -150,6 +150,8 @@ def test_characters_that_end_lines_elsewhere_are_part_of_a_program(character):
         ({"tests": {"unit_tests": {"inputs": ["1"], "outputs": ["a"]}}}, Tests(runs=(("1", "a"),))),
         ({"tests": '{"pytest": "assert f(x)"}'}, Tests(asserts=("assert f(x)",))),
         ({"tests": np.array(["assert x", "assert f(x)"])}, Tests(asserts=("assert x", "assert f(x)"))),
+        ({"tests": {"inputs": '["1"]', "outputs": '["a"]'}}, Tests(runs=(("1", "a"),))),
+        ({"tests": {"input": "12", "output": "ab"}}, Tests(runs=(("12", "ab"),))),
         ({"tests": [{"input": 4, "output": 5.5}]}, Tests(runs=(("4", "5.5"),))),
         ({"tests": [{"input": "4\r\n5\r\n", "output": "5"}]}, Tests(runs=(("4\n5\n", "5"),))),
         ({"tests": [{"stdin": "4", "expected_output": "5"}]}, Tests(runs=(("4", "5"),))),
@@ -180,6 +182,7 @@ def test_shapes_of_tests(row, tests):
               {"fn_name": "f", "inputs": [[1]], "outputs": [None]}, ">>> f(1)\n2",
               "import unittest\nclass T(unittest.TestCase):\n    x = 1",
               {"unittest": "class TestCases(unittest.TestCase): pass"},
+              "@skip('slow')\nclass T(TestCase):\n    def test_it(self): assert f(1) == 2",
               {"fn_name": "f", "inputs": ["two words"], "outputs": ["1"]}]
 )  # fmt: skip
 def test_tests_that_cannot_be_read(tests):
