@@ -782,6 +782,7 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
         [r"\boxed{(2,-1)}", r"\boxed{\langle 2,-1\rangle}", r"\boxed{2\hat{\imath}-\hat{\jmath}}"],
         [r"\boxed{(-1,2)}", r"\boxed{(2,1)}", r"\boxed{(2,-1,1)}"],
     ),
+    r"3\hat{i}": ([r"\boxed{3\mathbf{i}}", r"\boxed{(3,0)}"], [r"\boxed{3\hat{j}}", r"\boxed{(0,3)}"]),
     r"\begin{pmatrix}1\\0\\-2\end{pmatrix}": (
         [r"\boxed{\mathbf{i}-2\mathbf{k}}", r"\boxed{\hat{\mathbf{i}} - 2\,\hat{\mathbf{k}}}"],
         [r"\boxed{\mathbf{i}+2\mathbf{k}}", r"\boxed{\mathbf{i}-2\mathbf{j}}"],

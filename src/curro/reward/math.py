@@ -409,16 +409,21 @@ _BINOMIAL = re.compile(r"\A\\[dt]?binom\s*\{([^{}]*)\}\s*\{([^{}]*)\}\Z")
 
 def _vectors(pair: _Pair) -> Job | None:
     r"""2\hat{i} - 3\hat{j} is (2, -3)."""
-    texts = [re.sub(r"\s|\\[,;: ]", "", notation.unwrapped(text)) for text in (pair.gold, pair.answer)]
-    sums = [_UNIT_VECTOR.sub(r"@\1", text) for text in texts]
-    if [_VECTOR.fullmatch(text) is not None for text in sums] not in ([True, False], [False, True]):
+    texts = [notation.unwrapped(text) for text in (pair.gold, pair.answer)]
+    sums = [_UNIT_VECTOR.sub(r"@\1", re.sub(r"\s|(?<!\\)\\[,;: ]", "", text)) for text in texts]
+    is_sum = [_VECTOR.fullmatch(text) is not None for text in sums]
+    if not any(is_sum) or not all(sums[i] if is_sum[i] else re.search(",|matrix", texts[i]) for i in (0, 1)):
         return None
-    is_first = "@" in sums[0]
-    terms = {name: f"{sign}{size or 1}" for sign, size, name in _TERM.findall(sums[not is_first])}
-    other = notation.expression(pair.answer if is_first else pair.gold)
-    names = "ijk" if "k" in terms or len(re.findall(r",|\\\\", other)) == 2 else "ij"
-    vector = f"({', '.join(terms.get(name, '0') for name in names)})"
-    return (vector, other) if is_first else (other, vector)
+    names = "ijk" if "@k" in "".join(sums) or any(len(re.findall(r",|\\\\", t)) == 2 for t in texts) else "ij"
+    gold, answer = (
+        _components(sums[i], names) if is_sum[i] else notation.expression(texts[i]) for i in (0, 1)
+    )
+    return gold, answer
+
+
+def _components(text: str, names: str) -> str:
+    terms = {name: f"{sign}{size or 1}" for sign, size, name in _TERM.findall(text)}
+    return f"({', '.join(terms.get(name, '0') for name in names)})"
 
 
 _UNIT_VECTOR = re.compile(
