@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from curro.reward import resolve_reward
+from curro.reward import choices, resolve_reward
 from curro.reward.answers import accepted
 from curro.reward.checks import checks
 from curro.reward.notation import symbolic
@@ -757,6 +757,35 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
     r"\begin{pmatrix}1\\-2\end{pmatrix}": (
         [r"\boxed{\begin{pmatrix}1&-2\end{pmatrix}^T}"], [r"\boxed{\begin{pmatrix}-2&1\end{pmatrix}^T}"]
     ),
+    r"\begin{cases} x & x>0 \\ 0 & x \le 0 \end{cases}": (
+        [
+            r"\boxed{\begin{cases} 0, & \text{if } x \leq 0 \\ x, & \text{if } x>0 \end{cases}}",
+            r"\boxed{f(x) = \begin{cases} x \cdot 1 & \text{for } x>0, \\ 0 & \text{for } x\le0 \end{cases}}",
+        ],
+        [
+            r"\boxed{\begin{cases} 0 & x>0 \\ x & x \le 0 \end{cases}}", r"\boxed{0}",
+            r"\boxed{\begin{cases} 2x & x>0 \\ 0 & x \le 0 \end{cases}}",
+        ],
+    ),
+    "0.25": (
+        [r"\boxed{\frac{1}{4} \text{ or } 25\%}"], [r"\boxed{\frac{1}{4} \text{ or } 20\%}"],
+    ),
+    "A, C": (
+        ["A、C", "The correct options are A and C.", r"\boxed{\text{options A, C}}"],
+        ["A or C", "The correct options are A and D.", "The options are A, B and C."],
+    ),
+    "5": (
+        [r"\boxed{5 \tag{1}}", r"\boxed{5\checkmark}", r"\boxed{\texttt{5}}"],
+        [r"\boxed{1 \tag{5}}", r"\boxed{\texttt{15}}"],
+    ),
+    r"2\hat{i}-\hat{j}": (
+        [r"\boxed{(2,-1)}", r"\boxed{\langle 2,-1\rangle}", r"\boxed{2\hat{\imath}-\hat{\jmath}}"],
+        [r"\boxed{(-1,2)}", r"\boxed{(2,1)}", r"\boxed{(2,-1,1)}"],
+    ),
+    r"\begin{pmatrix}1\\0\\-2\end{pmatrix}": (
+        [r"\boxed{\mathbf{i}-2\mathbf{k}}", r"\boxed{\hat{\mathbf{i}} - 2\,\hat{\mathbf{k}}}"],
+        [r"\boxed{\mathbf{i}+2\mathbf{k}}", r"\boxed{\mathbf{i}-2\mathbf{j}}"],
+    ),
     "Option C": ([r"\boxed{C}"], [r"\boxed{B}"]),
     "24": (["答：一共有24个苹果。", r"\boxed{24个}"], ["答：一共有25个苹果。"]),
     "42": (
@@ -943,6 +972,13 @@ def test_long_white_space_is_cut():
 def test_signs_are_read_in_time_linear_in_a_long_text(piece):
     """Quadratic time would be minutes."""
     assert len(symbolic(piece * (250_000 // len(piece)))) > 100_000
+
+
+@pytest.mark.parametrize("piece", ["!\n", "\n (", "1.\n"])
+def test_a_choice_is_looked_for_in_time_linear_in_a_long_text(piece):
+    row = {"answer": "3", "choices": {"label": ["1", "2", "3"], "text": ["iron", "coal", "salt"]}}
+    options = choices.options_of(row)
+    assert choices.judge([piece * 40_000], piece * 40_000, choices.choice_of("3", options)) is None
 
 
 def test_threads_that_are_not_the_main_one_get_what_the_main_one_gets():

@@ -227,6 +227,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
         lambda m: "\\" + re.sub("(arc)?(c?)tg", _tangent, m[1] or m[2]) + " ",
     ),
     (re.compile(r"\\text\s*\{\s*([,;])\s*\}"), r"\1"),
+    (re.compile(r"\\([ij])math(?![a-z])"), r"\1"),
     (re.compile(r"(?<=[a-zA-Z]\([a-z]\))\s*\\equiv(?![a-z])"), "="),
     (re.compile(r"\\not\s*=|\\not\s*\\equiv(?![a-z])"), r"\\ne "),
     (re.compile(r"</?(?:b|strong|i|em|u|span|p|br)\s*/?>"), ""),
@@ -298,7 +299,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
 
 
 _STYLE = (
-    r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|it|sf|tt|cal)|operatorname|[mh]box|bm|ce|boldsymbol|emph|underline"
+    r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|it|sf|tt|cal)|operatorname|[mh]box|bm|ce|boldsymbol|emph|underline"
     r"|ensuremath|rm|bf)\*?\s*"
 )
 STYLED = re.compile(_STYLE + r"\{([^{}]*)\}")
@@ -309,7 +310,8 @@ _WRAPPERS = [
     *((sign, sign) for sign in ("$$", "$", "**", "__", "```", "`", '"', "'", "*")),
 ]
 _DRESS = re.compile(
-    r"\\(?:left|right)(?![a-z])\s*(?:\.(?!\d))?|\\(?:text)?color\s*\{\w+\}\s*|\\(?:tiny|small|[lL]arge|LARGE|huge|Huge|displaystyle|textstyle)(?![a-z])\s*"
+    r"\\(?:left|right)(?![a-z])\s*(?:\.(?!\d))?|\\(?:text)?color\s*\{\w+\}\s*|\\(?:tiny|small|[lL]arge|LARGE|huge|Huge|displaystyle|textstyle|checkmark|blacksquare|newline)(?![a-z])\s*"
+    r"|\\tag\*?\s*\{[^{}]*\}"
 )
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _SET_BUILDER = re.compile(
@@ -395,6 +397,21 @@ def assignments(text: str) -> dict[str, str] | None:
 
 
 _CASES = re.compile(r"\\begin\s*\{cases\}(.*)\\end\s*\{cases\}", re.DOTALL)
+
+
+def pieces(text: str) -> dict[str, str] | None:
+    """The values of a function that is written in pieces, by their conditions; None for another text."""
+    cases = _CASES.search(as_latex(text))
+    rows = [_WHERE.split(row, maxsplit=1) for row in cases[1].split(r"\\") if row.strip()] if cases else []
+    if not rows or any(len(row) < 2 for row in rows):
+        return None
+    return {
+        re.sub(r"[\s{}$,.]|\\[,;: ]|(?<=\\[lg]e)q", "", STYLED.sub(r"\1", where)): value.strip(" ,")
+        for value, where in rows
+    }
+
+
+_WHERE = re.compile(r",?\s*(?:&(?!\s*=)\s*)?(?:\\text\s*\{\s*)?\b(?:if|for|when)\b|&(?!\s*=)")
 _ITEMS = re.compile(r"\s*[,;&]\s*(?:and\b)?|\s+and\s+|\s*\\(?:quad|&)\s*")
 
 
