@@ -363,7 +363,7 @@ def _argument(line: str) -> str:
         call = ast.Constant(None)
     if not isinstance(call, ast.Call) or (value is None and not call.keywords):
         raise ValueError(f"{line!r:.60} is neither JSON nor Python")
-    named = ((word.arg, ast.literal_eval(word.value)) for word in call.keywords)
+    named = ((word.arg, value_of(ast.unparse(word.value))) for word in call.keywords)
     return ", ".join([*(repr(ast.literal_eval(a)) for a in call.args), *(f"{n}={v!r}" for n, v in named)])
 
 

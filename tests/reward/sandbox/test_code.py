@@ -253,6 +253,7 @@ def test_arguments_that_are_no_text_are_of_the_function_that_the_row_names():
         {"inputs": [[[1], [2]]], "outputs": [[1, 2]]},
         [{"input": "[1], [2]", "output": "[1, 2]", "fn_name": "join"}],
         [{"input": "a = [1], b = [2]", "output": "[1, 2]"}],
+        [{"input": "a = [null], b = [true]", "output": "[null, true]"}],
     ):
         row = {"tests": tests, "fn_name": "join", "key": "k"}
         assert code.score([right, wrong], [row] * 2) == [1.0, 0.0]
