@@ -6,6 +6,7 @@ import json
 
 import datasets
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from curro.core.identity import digest_dataset
@@ -164,6 +165,14 @@ def test_csv(tmp_path):
         path.write_text(text)
         with pytest.raises(DataError, match=message):
             load_prompts(path)
+
+
+def test_parquet_gives_a_part_of_a_message_no_fields_of_other_parts(tmp_path):
+    parts = [{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "?"}]
+    table = pa.Table.from_pylist([{"prompt": [{"role": "user", "content": parts}]}])
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
+    (row,) = load_prompts(tmp_path / "rows.parquet")
+    assert row["prompt"] == [{"role": "user", "content": parts}]  # templates ask whether `image_url` is there
 
 
 def test_parquet_gives_a_call_no_arguments_of_other_calls(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from curro.reward import resolve_reward
+from curro.reward import choices, resolve_reward
 from curro.reward.answers import accepted
 from curro.reward.checks import checks
 from curro.reward.notation import symbolic
@@ -575,6 +575,11 @@ RIGHT["LaTeX without braces and other commands"] = [
     (r"\boxed{10 \pmod 7}", r"x\equiv3\pmod7"),
     (r"\boxed{p ∧ q}", r"p\land q"),
     (r"\boxed{3ˣ}", "3^x"),
+    (r"\boxed{\lbrace 2, 3 \rbrace}", "2, 3"),
+    (r"\boxed{2 \text{, } 3}", "2, 3"),
+    (r"\boxed{x<1 \lor x>2}", r"(-\infty,1)\cup(2,\infty)"),
+    (r"\boxed{(-\infty,1) \bigcup (2,\infty)}", r"(-\infty,1)\cup(2,\infty)"),
+    (r"\boxed{\mathbb{R} - \{1\}}", r"x \ne 1"),
     (r"\boxed{⌊2.5⌋}", "2"),
     (r"\boxed{³⁄₈}", "3/8"),
     (r"\boxed{5,10,\ldots,5n}", r"5, 10, \dots, 5n"),
@@ -704,8 +709,14 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
     r"O(n \log n)": (["O(n log n)", r"\boxed{\mathcal{O}(n\log n)}"], ["O(n)", "O(log n)"]),
     "sin(x)": ([r"\boxed{\sin x}"], [r"\boxed{\cos x}"]),
     "C": (
-        ["选C", "故选C。", "正确选项是C", "C\n\nExplanation: because A and B are wrong."],
-        ["Either B or C", "C is incorrect.", "故选：D"],
+        [
+            "选C", "故选C。", "正确选项是C", "C\n\nExplanation: because A and B are wrong.",
+            "Mars is small, and so is Venus (B).\n\nC. Jupiter",
+        ],
+        [
+            "C and D may be right.", "A. Mars\nB. Venus\nC. Jupiter",
+            "Either B or C", "C is incorrect.", "故选：D",
+        ],
     ),
     "B": (
         [
@@ -725,6 +736,57 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
     "2024-01-02": ([r"\boxed{2024-1-2}", r"\boxed{January 2, 2024}"], [r"\boxed{2021}", "2024-01-03"]),
     "2021": ([r"\boxed{2021}"], [r"\boxed{2024-01-02}", "It was on 2024-01-02."]),
     r"x<-1 \text{ or } x>2": ([r"\boxed{x\in(-\infty,-1)\cup(2,\infty)}"], [r"\boxed{x\in(-\infty,-1)}"]),
+    r"\operatorname{arctg} 2": (
+        [r"\boxed{\arctan 2}", r"\boxed{\mathrm{arctan}\,2}", r"\boxed{\text{arctan}(2)}"],
+        [r"\boxed{2}", r"\boxed{\operatorname{arcctg} 2}"],
+    ),
+    r"\ctg x": ([r"\boxed{\operatorname{cot} x}"], [r"\boxed{\tg x}", r"\boxed{x}"]),
+    r"4\pi \text{ m}": (
+        [r"\boxed{400\pi \text{ cm}}", r"\boxed{4\pi}"],
+        [r"\boxed{4\pi \text{ cm}}", r"\boxed{4\pi \text{ s}}", r"\boxed{4\pi \text{ meters}^2}"],
+    ),
+    "1.41421": ([r"\boxed{\sqrt{2}}", r"\boxed{1.41421356}"], [r"\boxed{\sqrt[3]{2.83}}", "1.41422"]),
+    r"25^\circ\text{C}": (["25 degrees Celsius"], ["25 degrees Fahrenheit"]),
+    r"\text{no real roots}": (["There are no real solutions."], ["There are two real roots."]),
+    "infinitely many": (["There are infinitely many solutions."], ["finitely many"]),
+    r"(-\infty, \infty)": ([r"\boxed{-\infty < x < \infty}"], [r"\boxed{0 < x < \infty}"]),
+    r"\frac{1}{x-1}": ([r"\boxed{\frac{1}{x-1}, x \neq 1}"], [r"\boxed{\frac{1}{x}, x \neq 1}"]),
+    "$p=3$, $q=2$": ([r"\boxed{(p,q)=(3,2)}"], [r"\boxed{(2,3)}"]),
+    "f(x)=0": ([r"\boxed{f(x) \equiv 0}"], [r"\boxed{f(x) \equiv 1}"]),
+    "photosynthesis": (["The process is called photosynthesis."], ["It is not called photosynthesis."]),
+    r"\begin{pmatrix}1\\-2\end{pmatrix}": (
+        [r"\boxed{\begin{pmatrix}1&-2\end{pmatrix}^T}"], [r"\boxed{\begin{pmatrix}-2&1\end{pmatrix}^T}"]
+    ),
+    r"\begin{cases} x & x>0 \\ 0 & x \le 0 \end{cases}": (
+        [
+            r"\boxed{\begin{cases} 0, & \text{if } x \leq 0 \\ x, & \text{if } x>0 \end{cases}}",
+            r"\boxed{f(x) = \begin{cases} x \cdot 1 & \text{for } x>0, \\ 0 & \text{for } x\le0 \end{cases}}",
+        ],
+        [
+            r"\boxed{\begin{cases} 0 & x>0 \\ x & x \le 0 \end{cases}}", r"\boxed{0}",
+            r"\boxed{\begin{cases} 2x & x>0 \\ 0 & x \le 0 \end{cases}}",
+        ],
+    ),
+    "0.25": (
+        [r"\boxed{\frac{1}{4} \text{ or } 25\%}"], [r"\boxed{\frac{1}{4} \text{ or } 20\%}"],
+    ),
+    "A, C": (
+        ["A、C", "The correct options are A and C.", r"\boxed{\text{options A, C}}"],
+        ["A or C", "The correct options are A and D.", "The options are A, B and C."],
+    ),
+    "5": (
+        [r"\boxed{5 \tag{1}}", r"\boxed{5\checkmark}", r"\boxed{\texttt{5}}"],
+        [r"\boxed{1 \tag{5}}", r"\boxed{\texttt{15}}"],
+    ),
+    r"2\hat{i}-\hat{j}": (
+        [r"\boxed{(2,-1)}", r"\boxed{\langle 2,-1\rangle}", r"\boxed{2\hat{\imath}-\hat{\jmath}}"],
+        [r"\boxed{(-1,2)}", r"\boxed{(2,1)}", r"\boxed{(2,-1,1)}"],
+    ),
+    r"3\hat{i}": ([r"\boxed{3\mathbf{i}}", r"\boxed{(3,0)}"], [r"\boxed{3\hat{j}}", r"\boxed{(0,3)}"]),
+    r"\begin{pmatrix}1\\0\\-2\end{pmatrix}": (
+        [r"\boxed{\mathbf{i}-2\mathbf{k}}", r"\boxed{\hat{\mathbf{i}} - 2\,\hat{\mathbf{k}}}"],
+        [r"\boxed{\mathbf{i}+2\mathbf{k}}", r"\boxed{\mathbf{i}-2\mathbf{j}}"],
+    ),
     "Option C": ([r"\boxed{C}"], [r"\boxed{B}"]),
     "24": (["答：一共有24个苹果。", r"\boxed{24个}"], ["答：一共有25个苹果。"]),
     "42": (
@@ -734,7 +796,8 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
         ],
         [
             r"\boxed{\text{not } 42}", "The answer is not 42.", r"\boxed{\text{at least }42}",
-            r"\boxed{\le 42}", "I can't answer 42.", r"\boxed{42k}",
+            r"\boxed{\le 42}", r"\boxed{\neq 42}", "Die Antwort ist nicht 42.",
+            "I can't answer 42.", r"\boxed{42k}",
         ],
     ),
 }  # fmt: skip
@@ -786,6 +849,23 @@ def test_a_letter_or_its_options_text(columns, answer):
     rows = [{"answer": answer, **columns}] * 6
     assert MATH.score(completions, rows) == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
     assert resolve_reward("exact").score(completions[:3], rows[:3]) == [1.0, 1.0, 1.0]
+
+
+def test_an_options_number_where_options_are_named_so():
+    row = {
+        "answer": "3",
+        "choices": {"label": ["1", "2", "3", "4"], "text": ["iron", "coal", "salt", "gold"]},
+    }
+    right = [r"\boxed{3}", "The answer is (3).", "3. salt", "Salt", "Option 3 is right."]
+    wrong = [
+        r"\boxed{4}",
+        "2. coal",
+        "gold",
+        r"\boxed{2 \text{ or } 3}",
+        "1. iron\n2. coal\n3. salt\n4. gold",
+    ]
+    assert MATH.score(right, [row] * 5) == [1.0] * 5
+    assert MATH.score(wrong, [row] * 5) == [0.0] * 5
 
 
 def test_the_number_of_an_option():
@@ -893,6 +973,13 @@ def test_long_white_space_is_cut():
 def test_signs_are_read_in_time_linear_in_a_long_text(piece):
     """Quadratic time would be minutes."""
     assert len(symbolic(piece * (250_000 // len(piece)))) > 100_000
+
+
+@pytest.mark.parametrize("piece", ["!\n", "\n (", "1.\n"])
+def test_a_choice_is_looked_for_in_time_linear_in_a_long_text(piece):
+    row = {"answer": "3", "choices": {"label": ["1", "2", "3"], "text": ["iron", "coal", "salt"]}}
+    options = choices.options_of(row)
+    assert choices.judge([piece * 40_000], piece * 40_000, choices.choice_of("3", options)) is None
 
 
 def test_threads_that_are_not_the_main_one_get_what_the_main_one_gets():

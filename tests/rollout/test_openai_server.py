@@ -151,6 +151,17 @@ def test_a_server_that_knows_the_newer_name_of_the_limit_alone():
     assert [body["max_completion_tokens"] for body in fake.requests[-2:]] == [16, 16]
 
 
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_a_server_that_refuses_top_p(is_bare):
+    fake = FakeServer("text")
+    fake.strict, fake.known, fake.is_bare = True, fake.known - {"top_p"}, is_bare
+    with fake.running() as url:
+        assert [rollout.text for rollout in rollouts(url)] == ["40", "40"]
+        assert "top_p" not in fake.requests[-1]
+        with pytest.raises(EngineError, match="top_p"):  # where it would have changed the distribution
+            rollouts(url, top_p=0.9)
+
+
 def test_a_server_that_wants_room_for_more_than_a_token():
     fake = FakeServer("text")
     fake.least = 16

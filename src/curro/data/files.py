@@ -295,7 +295,7 @@ def _are_messages(value: Any) -> bool:
 def _unfilled(row: dict[str, Any]) -> dict[str, Any]:
     """A row whose messages have no nulls of Arrow's."""
     return {
-        name: [{**without_nulls(message), "content": message.get("content")} for message in value]
+        name: [{"content": None, **without_nulls(message)} for message in value]
         if _are_messages(value)
         else value
         for name, value in row.items()

@@ -20,7 +20,7 @@ _LETTER = re.compile(
       [(\[<]\s*(?P<a>[A-Za-z])\s*[)\]>](?=\W|\Z|[A-Z0-9])
     | (?P<b>[A-Ja-j])\s*[.!)]?\Z
     | (?P<c>[A-J])\s*(?:[.):,;=-]|\\colon)(?!\S*[(^_])
-    | (?P<d>[B-HJ])\s+(?!(?:is|are|was)\s+(?:wrong|incorrect|false|not)|isn't|can)(?=[a-z(\\0-9])
+    | (?P<d>[B-HJ])\s+(?!(?:is|are|was)\s+(?:wrong|incorrect|false|not)|isn't|can|and\b|nor\b)(?=[a-z(\\0-9])
     | (?P<e>A)\s+(?:because|since|as|is\ correct|is\ the)\b
     )(?!HEDGE)""".replace("HEDGE", HEDGE),
     re.VERBOSE,
@@ -45,7 +45,9 @@ _DENIED = re.compile(
 """The words before a letter that say it is not the answer."""
 
 _UNDECIDED = re.compile(r"\s*(?:and|or|,|/)\s*")
-_SEVERAL = re.compile(r"[(\[]?[A-J][)\]]?(?:(?:\s*[,;&/]\s*|\s*,?\s*and\s+)[(\[]?[A-J][)\]]?)+\.?|[A-J]{2,}")
+_SEVERAL = re.compile(
+    r"[(\[]?[A-J][)\]]?(?:(?:\s*[,;&/\u3001]\s*|\s*,?\s*and\s+)[(\[]?[A-J][)\]]?)+\.?|[A-J]{2,}"
+)
 
 
 def _bare(text: str) -> str:
@@ -59,13 +61,19 @@ def letter_of(text: str) -> str | None:
     return None if match is None else next(group for group in match.groups() if group).upper()
 
 
+_LABEL = re.compile(r"^[^\w\n]*?([A-J])[.):]\W*\s(?!is\b|are\b|was\b|can)\w", re.MULTILINE)
+
+
 def called_letter(text: str) -> str | None:
     """The letter that prose calls right last: "so option B", "(B)", "B is correct", or at its end."""
     text = as_latex(text).replace("*", "").strip()
     text = re.sub(r"((?:option|choice|answer) is \()([a-j])(?=\))", lambda m: m[1] + m[2].upper(), text)
-    alone = set(re.findall(r"^\W*([A-J])\W*$", text, re.MULTILINE))
+    alone = set(re.findall(r"^[^\w\n]*([A-J])[^\w\n]*$", text, re.MULTILINE))
     if len(alone) == 1 and re.match(r"\W*[A-J]\W*\n", text):
         return alone.pop()
+    labels = list(_LABEL.finditer(text))
+    if len(labels) == 1 and labels[0].start(1) > text.rfind("\n") > 0:
+        return labels[0][1]
     calls = [call for call in _CALLED.finditer(text) if not _DENIED.search(text[: _place(call)][-100:])]
     if (
         not calls
@@ -83,7 +91,7 @@ def _place(call: re.Match[str]) -> int:
 
 def letters_of(text: str) -> frozenset[str] | None:
     """The letters of an answer that names several ("A, C", "AC", "(A) and (C)"); else None."""
-    text = _bare(text)
+    text = re.sub(r"\A(?i:.*\b(?:option|choice|answer)s(?:\s+are)?\b)\s*:?", "", _bare(text)).strip()
     letters = re.findall(r"[A-J]", re.sub(r"[a-z]", "", text))
     is_list = _SEVERAL.fullmatch(text) is not None and len(letters) == len(set(letters))
     return frozenset(letters) if is_list and (letters == sorted(letters) or not text.isalpha()) else None
@@ -133,6 +141,13 @@ def choice_of(gold: str, options: Mapping[str, str]) -> RightOption | None:
     return RightOption(frozenset(letters), options[letters[0]]) if len(letters) == 1 else None
 
 
+_NUMERAL = re.compile(
+    r"(?:^[^\w\n]*|(?i:\b(?:option|choice|answer)\s*(?:is|:)?\s*)\W?)(\d)(?=\W*$|[.):]+\s|\sis\s(?:right|correct))",
+    re.MULTILINE,
+)
+"""The number that stands for an option, in data sets such as ARC that name options so."""
+
+
 def judge(found: Sequence[str], prose: str, choice: RightOption) -> float | None:
     """The score of a completion that names a letter or writes the right option's text; else None.
 
@@ -142,9 +157,12 @@ def judge(found: Sequence[str], prose: str, choice: RightOption) -> float | None
     """
     if choice.text and (words(found[0]) == words(choice.text) or ends_with(found[0], choice.text)):
         return 1.0
+    if set(_NUMERAL.findall(_bare(found[0]))) == choice.letters:
+        return 1.0
     named = next((letters for answer in found if (letters := letters_of(answer))), None)
     if named is not None or len(choice.letters) > 1:
-        return None if named is None else float(named == choice.letters)
+        is_or = re.search(r"\bor\b", found[0]) is not None
+        return float(named == choice.letters) if named else (0.0 if is_or else None)
     letter = called_letter(prose) or next((letter for answer in found if (letter := letter_of(answer))), None)
     return None if letter is None else float(letter in choice.letters)
 

@@ -97,6 +97,7 @@ def _function_of(metadata: Any) -> str | None:
     return metadata.get("func_name") or metadata.get("fn_name") or None
 
 
+_WRAPPERS = ("test_cases", "input_output", "assert_case", "tests", "unit_tests", "functional", "pytest")
 _INPUT = ("input", "stdin", "inputs")
 _OUTPUT = ("output", "expected_output", "stdout", "outputs", "expected")
 
@@ -113,7 +114,7 @@ def _either(test: Mapping[str, Any], names: Sequence[str]) -> Any:
 def _read(tests: Any, setup: str, tested: str) -> Tests:
     if not isinstance(tests, Iterable):
         raise TypeError(f"tests are a list, a dict or a text of Python, not {tests!r:.60}")
-    for name in ("test_cases", "input_output", "assert_case", "tests", "functional"):
+    for name in _WRAPPERS:
         if isinstance(tests, dict) and name in tests:
             return _read(_from_text(tests[name]), setup, str(tests.get("fn_name") or tested))
     if isinstance(tests, dict) and "unittest" in tests:
@@ -123,9 +124,11 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
     if isinstance(tests, dict):
         function = tests.get("fn_name") or None
         inputs, outputs = _either(tests, _INPUT), _either(tests, _OUTPUT)
+        if isinstance(inputs, str):  # JSON, or one test alone
+            inputs, outputs = (read(inputs), read(outputs)) if "inputs" in tests else ([inputs], [outputs])
         pairs = list(zip(inputs, outputs, strict=True))
-    elif tests and all(isinstance(test, str) for test in tests):
-        return _statements([*tests], setup, tested)
+    elif len(tests := [*tests]) and all(isinstance(test, str) for test in tests):
+        return _statements(tests, setup, tested)
     else:
         named = (test.get("fn_name") or _function_of(test.get("metadata")) for test in tests)
         is_functional = any(test.get("testtype") == "functional" for test in tests)
@@ -136,8 +139,8 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
         if any(test.get("type") == "function_call" for test in tests):
             # SYNTHETIC-2 has a list of arguments and the result as JSON
             pairs = [tuple(value_of(v) if isinstance(v, str) else v for v in pair) for pair in pairs]
-    if not function and any(not isinstance(part, str) for given, _ in pairs for part in _parts(given)):
-        function = tested  # arguments, and no lines of standard input
+    if not function and any(_is_argument(part) for given, _ in pairs for part in _parts(given)):
+        function = tested
     if function:
         if pairs and all(expected in (None, "null", "None") for _, expected in pairs):
             raise ValueError("they test nothing: every expected result is null")
@@ -147,6 +150,11 @@ def _read(tests: Any, setup: str, tested: str) -> Tests:
     if runs and not any(expected.split() for _, expected in runs):
         raise ValueError("they test nothing: every expected output is empty")
     return Tests(runs=runs)
+
+
+def _is_argument(part: Any) -> bool:
+    """Whether a part of an input is no line of standard input: no text, or `nums = [3,3], target = 6`."""
+    return not isinstance(part, str) or re.match(r"[A-Za-z_]\w* = ", part) is not None
 
 
 def _parts(given: Any) -> list[Any]:
@@ -275,6 +283,8 @@ def _uncalled(tree: ast.Module, tested: str) -> list[str]:
         if not isinstance(node, ast.ClassDef):
             continue
         methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+        if any("skip" in ast.unparse(mark) for mark in node.decorator_list):
+            raise ValueError("classes of tests that are skipped are not supported")
         if any("TestCase" in ast.unparse(base) for base in node.bases):
             if any(name.startswith("test") for name in methods):
                 calls.append(f"_run_cases({node.name})")
@@ -353,7 +363,7 @@ def _argument(line: str) -> str:
         call = ast.Constant(None)
     if not isinstance(call, ast.Call) or (value is None and not call.keywords):
         raise ValueError(f"{line!r:.60} is neither JSON nor Python")
-    named = ((word.arg, ast.literal_eval(word.value)) for word in call.keywords)
+    named = ((word.arg, value_of(ast.unparse(word.value))) for word in call.keywords)
     return ", ".join([*(repr(ast.literal_eval(a)) for a in call.args), *(f"{n}={v!r}" for n, v in named)])
 
 

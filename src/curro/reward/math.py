@@ -112,12 +112,12 @@ def _readable(found: Sequence[str], text: str, gold: str) -> str:
     if last is None:
         return quantities.last_spelled(text) or found[0]
     unit = re.match(r"\s*([A-Za-z]+)", text.rpartition(last)[2])
-    return f"{last} {unit[1]}" if unit and quantities.is_measure(unit[1]) else last
+    return f"{last} {unit[1]}" if unit and quantities.measure(unit[1]) else last
 
 
 _WHOLE = (
     *(quantities.number, quantities.date, quantities.clock_time, quantities.ratio, quantities.numeral),
-    notation.assignments,
+    *(notation.assignments, notation.pieces),
 )
 """What reads an answer as a whole, so that no part of it is taken for the answer."""
 
@@ -196,6 +196,21 @@ def _texts(pair: _Pair) -> float | None:
     if wanted == said:
         return float(wanted != "") if not _has_both_cases(pair.gold) else None
     return 0.0 if len(pair.answer) > notation.LONGEST or not said else None
+
+
+def _pieces(pair: _Pair) -> float | Job | Unscored | None:
+    """Functions in pieces: with the same conditions their values are compared."""
+    gold, answer = notation.pieces(pair.gold), notation.pieces(pair.answer)
+    if gold and answer and gold.keys() == answer.keys():
+        values = [notation.expression(", ".join(map(piece.__getitem__, gold))) for piece in (gold, answer)]
+        return f"({values[0]})", f"({values[1]})"
+    if not (gold or answer):
+        return None
+    if not (gold and answer) and not (notation.has_prose(pair.gold) and notation.has_prose(pair.answer)):
+        return 0.0
+    return Unscored(
+        f"the pieces of the answer {pair.gold!r:.60} have other conditions in {pair.answer!r:.60}"
+    )
 
 
 def _opposites(pair: _Pair) -> float | None:
@@ -310,7 +325,8 @@ def _numbers(pair: _Pair) -> float | Job | None:
     expected, value = pair.numbers
     if expected and value:
         return float(quantities.same_numbers(expected, value, asks_percent=pair.asks_percent))
-    stated = [quantities.number(part, like=expected) for part in re.split(r",?\s*\bor\b", pair.answer)]
+    plain = notation.STYLED.sub(r" \1 ", pair.answer)
+    stated = [quantities.number(part, like=expected) for part in re.split(r",?\s*\bor\b", plain)]
     if expected and len(stated) > 1 and all(stated):  # 0.25, or 25%
         return float(all(quantities.same_numbers(expected, part) for part in stated if part))
     if expected and (
@@ -325,6 +341,25 @@ def _numbers(pair: _Pair) -> float | Job | None:
         ):
             return rf"\frac{{{degrees.value}\pi}}{{180}}", notation.expression(radians)
     return None
+
+
+def _measures(pair: _Pair) -> float | Job | None:
+    r"""Formulas with units: 2\pi m is 200\pi cm, and not 2\pi s."""
+    first, second = (_MEASURE.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer))
+    units = [quantities.measure(text["unit"]) if text else None for text in (first, second)]
+    if not (first and second and units[0] and units[1]):
+        return None
+    size = units[0][1] / units[1][1]
+    gold, answer = (notation.expression(match["formula"]) for match in (first, second))
+    gold = rf"\frac{{{size.numerator}}}{{{size.denominator}}}\left({gold}\right)"
+    return (gold, answer) if units[0][0] == units[1][0] else 0.0
+
+
+_MEASURE = re.compile(
+    r"(?P<formula>.*(?:\\pi|[\d)}]))(?:\s|~|\\[,;: ])*"
+    r"(?P<unit>(?:\\(?:text|mathrm|rm)\s*\{[^{}]+\}|(?<=\s)[A-Za-z]{2,})(?:\s*\^\s*\{?\s*[1-4]\s*\}?)?)",
+    re.DOTALL,
+)
 
 
 def _pairs_of_ends(pair: _Pair) -> Unscored | None:
@@ -370,6 +405,32 @@ def _columns(pair: _Pair) -> Job | None:
 
 
 _BINOMIAL = re.compile(r"\A\\[dt]?binom\s*\{([^{}]*)\}\s*\{([^{}]*)\}\Z")
+
+
+def _vectors(pair: _Pair) -> Job | None:
+    r"""2\hat{i} - 3\hat{j} is (2, -3)."""
+    texts = [notation.unwrapped(text) for text in (pair.gold, pair.answer)]
+    sums = [_UNIT_VECTOR.sub(r"@\1", re.sub(r"\s|(?<!\\)\\[,;: ]", "", text)) for text in texts]
+    is_sum = [_VECTOR.fullmatch(text) is not None for text in sums]
+    if not any(is_sum) or not all(sums[i] if is_sum[i] else re.search(",|matrix", texts[i]) for i in (0, 1)):
+        return None
+    names = "ijk" if "@k" in "".join(sums) or any(len(re.findall(r",|\\\\", t)) == 2 for t in texts) else "ij"
+    gold, answer = (
+        _components(sums[i], names) if is_sum[i] else notation.expression(texts[i]) for i in (0, 1)
+    )
+    return gold, answer
+
+
+def _components(text: str, names: str) -> str:
+    terms = {name: f"{sign}{size or 1}" for sign, size, name in _TERM.findall(text)}
+    return f"({', '.join(terms.get(name, '0') for name in names)})"
+
+
+_UNIT_VECTOR = re.compile(
+    r"\\(?:hat|vec|mathbf|boldsymbol)\{(?:\\math(?:bf|rm)\{)?\\?([ijk])(?:math(?![a-z]))?\}{1,2}"
+)
+_TERM = re.compile(r"([+-]?)([^+\-@]*)@([ijk])")
+_VECTOR = re.compile(rf"(?:[a-zA-Z]=)?(?:{_TERM.pattern})+")
 
 
 def _roots(pair: _Pair) -> Job | None:
@@ -423,9 +484,9 @@ _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 
 
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
-    *(_texts, _opposites, _phrases, _dates, _numerals, _congruences),
+    *(_texts, _pieces, _opposites, _phrases, _dates, _numerals, _congruences),
     *(_substances, _figures, _times, _ratios, _numbers),
-    *(_pairs_of_ends, _relations, _assignments, _columns, _roots, _bound, _functions),
+    *(_measures, _pairs_of_ends, _relations, _assignments, _vectors, _columns, _roots, _bound, _functions),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""
 

@@ -27,7 +27,7 @@ from math_verify import ExprExtractionConfig, LatexExtractionConfig, LatexNormal
 from math_verify import verify as math_equal
 from sympy.core.relational import Relational
 
-from curro.reward.quantities import number, same_numbers
+from curro.reward.quantities import ROUNDED_FIGURES, Number, number, same_numbers
 
 EXACT, DECIMAL = sympy.Float("1e-20"), sympy.Float("1e-9")
 """Largest relative difference of equal numbers: of exact ones, and where one of them is a decimal."""
@@ -65,7 +65,20 @@ def check(job: tuple[str, str]) -> float:
         return 0.0
     answers = [answer] if _SIDES.search(gold) or not sides else sides
     wanted = _parsed(gold)
+    rounded = number(gold)
+    if rounded and rounded.figures >= ROUNDED_FIGURES and any(_rounds(a, rounded) for a in answers):
+        return 1.0
     return float(any(_numbers(gold, a) or _equal(wanted, _parsed(a)) for a in answers))
+
+
+def _rounds(answer: str, decimal: Number) -> bool:
+    r"""Whether a formula's value rounds to a decimal: \sqrt{2} to 1.41421."""
+    target, half = (
+        sympy.Rational(x.numerator, x.denominator) for x in (decimal.value, decimal.last_place / 2)
+    )
+    formulas = [part for part in _parsed(answer) if isinstance(part, sympy.Expr) and part.is_number]
+    values = [sympy.N(formula, _DIGITS) for formula in formulas]
+    return any(bool(value.is_real and abs(value - target) <= half) for value in values)
 
 
 _TOKEN = re.compile(r"\\mathbb\s*\{?[A-Z]|\\[A-Za-z]+|[A-Za-z]")

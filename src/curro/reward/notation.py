@@ -196,6 +196,16 @@ def _braced(match: re.Match[str]) -> str:
 
 _SHARE = r"\d{1,9}/[1-9]\d{0,9}|\\frac\{\d{1,9}\}\{[1-9]\d{0,9}\}"
 _DIGITS = r"(?:\{(\d+)\}|(\d+))"
+_FUNCTIONS = "sin|cos|tan|cot|sec|csc|log|ln|exp|arctan|arcsin|arccos"
+_SAME_COMMANDS = dict(
+    pairs(r"\vee \lor \wedge \land \lt < \gt > \lbrace \{ \rbrace \} \bigcup \cup \bigcap \cap")
+)
+
+
+def _tangent(match: re.Match[str]) -> str:
+    return (match[1] or "") + ("cot" if match[2] else "tan")
+
+
 _TERM_IN_WORDS = r"\$?(\\?[A-Za-z]\w*|\d+(?:\.\d+)?)\$?"
 _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
     (  # LaTeX that was read as the text of JSON or Python
@@ -205,6 +215,20 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(rf"(\\[cdt]?(?:frac|binom))\s*{_ARGUMENT}\s*{_ARGUMENT}"), _braced),
     (re.compile(r"(\\(?:math(?:bb|bf|rm|cal)|vec|hat|bar))\s+([A-Za-z])(?![A-Za-z])"), r"\1{\2}"),
     (re.compile(r"\\var(?=(?:phi|epsilon|theta|rho|sigma|kappa)(?![A-Za-z]))"), r"\\"),
+    (
+        re.compile(rf"({'|'.join(map(re.escape, _SAME_COMMANDS))})(?![A-Za-z])"),
+        lambda m: _SAME_COMMANDS[m[1]] + " ",
+    ),
+    (
+        re.compile(
+            rf"\\(?:operatorname\*?|mathrm|text)\s*\{{\s*(?!sec)({_FUNCTIONS}|(?:arc)?c?tg)\s*\}}"
+            r"|\\((?:arc)?c?tg)(?![A-Za-z])"
+        ),
+        lambda m: "\\" + re.sub("(arc)?(c?)tg", _tangent, m[1] or m[2]) + " ",
+    ),
+    (re.compile(r"\\text\s*\{\s*([,;])\s*\}"), r"\1"),
+    (re.compile(r"\\([ij])math(?![a-z])"), r"\1"),
+    (re.compile(r"(?<=[a-zA-Z]\([a-z]\))\s*\\equiv(?![a-z])"), "="),
     (re.compile(r"\\not\s*=|\\not\s*\\equiv(?![a-z])"), r"\\ne "),
     (re.compile(r"</?(?:b|strong|i|em|u|span|p|br)\s*/?>"), ""),
     (re.compile(r"\\num\s*\{([^{}]*)\}"), r"\1"),
@@ -275,7 +299,7 @@ _SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
 
 
 _STYLE = (
-    r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|it|sf|tt|cal)|operatorname|[mh]box|bm|ce|boldsymbol|emph|underline"
+    r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|it|sf|tt|cal)|operatorname|[mh]box|bm|ce|boldsymbol|emph|underline"
     r"|ensuremath|rm|bf)\*?\s*"
 )
 STYLED = re.compile(_STYLE + r"\{([^{}]*)\}")
@@ -286,7 +310,8 @@ _WRAPPERS = [
     *((sign, sign) for sign in ("$$", "$", "**", "__", "```", "`", '"', "'", "*")),
 ]
 _DRESS = re.compile(
-    r"\\(?:left|right)(?![a-z])\s*(?:\.(?!\d))?|\\(?:text)?color\s*\{\w+\}\s*|\\(?:tiny|small|[lL]arge|LARGE|huge|Huge|displaystyle|textstyle)(?![a-z])\s*"
+    r"\\(?:left|right)(?![a-z])\s*(?:\.(?!\d))?|\\(?:text)?color\s*\{\w+\}\s*|\\(?:tiny|small|[lL]arge|LARGE|huge|Huge|displaystyle|textstyle|checkmark|blacksquare|newline)(?![a-z])\s*"
+    r"|\\tag\*?\s*\{[^{}]*\}"
 )
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _SET_BUILDER = re.compile(
@@ -328,7 +353,7 @@ def words(text: str) -> str:
         return plain  # water is H2O, in any style, and no other order of its letters
     text = " ".join(text.casefold().replace('"', "").split())
     text = _BESIDE_COMMAND.sub(r"\1", _ORDINAL.sub("", _ARTICLE.sub("", text)))
-    return _SYNONYMS.get(text, text)
+    return next((word for word, pattern in _SYNONYMS.items() if pattern.fullmatch(text)), text)
 
 
 _JOINT_LETTERS = re.compile(r"(?<=[A-Za-z])\{\}(?=[A-Za-z])")
@@ -337,25 +362,26 @@ _BESIDE_COMMAND = re.compile(r"(?<![a-z]{2})\s+(?=\\[a-z])|(\\[a-z]+)\s+(?![a-z]
 _ARTICLE = re.compile(r"\A(?:(?:an?|the|on|in)\s+(?=[a-z]{2}))+")
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b(?:\s*\})?")
 _SYNONYMS = {
-    synonym: word
-    for word, synonyms in {
-        "no solution": r"no solutions|no real solution|no real solutions"
-        r"|there is no solution|there are no solutions|\emptyset|\varnothing"
-        r"|\{\}|empty set|x\in\emptyset|x\in\varnothing",
-        "does not exist": "dne|limit does not exist|it does not exist",
-        r"\infty": r"infinity|inf|positive infinity|+\infty",
-        r"-\infty": "negative infinity|minus infinity|-infinity",
-        "all real numbers": r"all reals|all real x|\mathbb{r}|(-\infty,\infty)|(-\infty, +\infty)"
-        r"|(-\infty,+\infty)|x\in\mathbb{r}",
+    word: re.compile(pattern)
+    for word, pattern in {
+        "no solution": r"(?:there (?:is|are) |it has )?no (?:real )?(?:solutions?|roots?)(?: exists?)?"
+        r"|(?:x\\in)?\\(?:emptyset|varnothing)|\\\{\\\}|\{\}|empty set",
+        "does not exist": "dne|(?:limit|it) does not exist",
+        r"\infty": r"\+?(?:\\infty|infinity|inf)|positive infinity",
+        r"-\infty": "(?:-|negative |minus )(?:infinity|inf)",
+        "all real numbers": r"all reals?(?: x| numbers)?|(?:x\\in)?\\mathbb\{r\}"
+        r"|(?:x\\in)?\(-\\infty,\s?\+?\\infty\)|-\\infty\s?<\s?[a-z]\s?<\s?\+?\\infty",
+        "infinitely many": "(?:there are )?(?:infinitely many|an infinite number of|infinite)(?: solutions)?",
     }.items()
-    for synonym in synonyms.split("|")
 }
 
 
 def ends_with(sentence: str, answer: str) -> bool:
     """Whether a sentence ends by saying that it is this: "The function is even." for "even"."""
     wanted = re.escape(words(answer))
-    begins = r"(?:\b(?:is|be|are|was|becomes|equals)|:)\s+(?:an?\s+|the\s+|on\s+|in\s+)?"
+    begins = (
+        r"(?:\b(?:is|be|are|was|becomes|equals|called|named|known as)|:)\s+(?:an?\s+|the\s+|on\s+|in\s+)?"
+    )
     last = re.split(r"[.!?]\s", words(sentence.replace("*", "")))[-1]
     is_other = re.search(r"\b(?:since|because|if|as|not|cannot|doubt|false that|but)\b|n't\b", last)
     return is_other is None and re.search(rf"{begins}{wanted}\Z", last) is not None
@@ -363,7 +389,7 @@ def ends_with(sentence: str, answer: str) -> bool:
 
 def assignments(text: str) -> dict[str, str] | None:
     """The values of x=1, y=2 by their distinct names; None for another text."""
-    text = STYLED.sub(r"\1", _CASES.sub(lambda m: m[1].replace(r"\\", ","), unwrapped(text)))
+    text = STYLED.sub(r"\1", _CASES.sub(lambda m: m[1].replace(r"\\", ","), unwrapped(text)).replace("$", ""))
     text = re.sub(r"\\[,;:! ]", " ", text)
     parts = [re.fullmatch(r"([a-zA-Z])\s*=\s*([^=,]+)", part.strip()) for part in _ITEMS.split(text)]
     values = {part[1]: part[2].strip() for part in parts if part}
@@ -371,9 +397,22 @@ def assignments(text: str) -> dict[str, str] | None:
 
 
 _CASES = re.compile(r"\\begin\s*\{cases\}(.*)\\end\s*\{cases\}", re.DOTALL)
-_ITEMS = re.compile(r"\s*[,;&]\s*(?:and\b)?|\s+and\s+|\s*\\(?:quad|&)\s*")
 
-_FUNCTIONS = "sin|cos|tan|cot|sec|csc|log|ln|exp|arctan|arcsin|arccos"
+
+def pieces(text: str) -> dict[str, str] | None:
+    """The values of a function that is written in pieces, by their conditions; None for another text."""
+    cases = _CASES.search(as_latex(text))
+    rows = [_WHERE.split(row, maxsplit=1) for row in cases[1].split(r"\\") if row.strip()] if cases else []
+    if not rows or any(len(row) < 2 for row in rows):
+        return None
+    return {
+        re.sub(r"[\s{}$,.]|\\[,;: ]|(?<=\\[lg]e)q", "", STYLED.sub(r"\1", where)): value.strip(" ,")
+        for value, where in rows
+    }
+
+
+_WHERE = re.compile(r",?\s*(?:&(?!\s*=)\s*)?(?:\\text\s*\{\s*)?\b(?:if|for|when)\b|&(?!\s*=)")
+_ITEMS = re.compile(r"\s*[,;&]\s*(?:and\b)?|\s+and\s+|\s*\\(?:quad|&)\s*")
 
 
 def _matrix(match: re.Match[str]) -> str:
@@ -394,10 +433,16 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(rf"\A{_IN_REALS}\s*,\s*|(?<=[^\s,])\s*,\s*{_IN_REALS}\Z"), ""),
     (re.compile(rf"\A\\?\{{([^{{}}|:]+)(?:\\mid|\||:)\s*{_IN_INTEGERS}\s*\\?\}}\Z"), r"\1"),
     (re.compile(r"(?<=\D)" + _POWER_OF_UNIT + r"\Z"), r"\1"),
+    (  # where a formula holds
+        re.compile(r"\A((?:(?!\\(?:[lg]e|ne))[^<>,])+),[\s\\quad]*\(?\s*(?:[a-z]\s*\\neq?|n\s*\\geq?)\s*-?\d+\s*\)?\Z"),
+        r"\1",
+    ),
     (re.compile(r"\A[a-z]?\s*\\in\s*(?=[(\[]|\\(?:emptyset|varnothing))"), ""),
     (re.compile(r"\\lg(?![a-z])"), r"\\log_{10} "),
     (re.compile(r"\\log_\s*\{?e\}?(?![a-z])"), r"\\ln "),
     (re.compile(r"\A(?:[A-Z]|\\(?:vec|mathbf|overrightarrow)\s*\{\s*\w\s*\})\s*=\s*(?=\\?\{|\()"), ""),
+    (re.compile(r"\\lor(?![a-z])(?=\s*[a-z]\s*(?:[<>=]|\\(?:[lg]e|ne)))"), r"\\text{ or }"),
+    (re.compile(r"(?<=\\mathbb\{R\})\s*[-\\]\s*(?=\\\{)"), r"\\setminus"),
     (re.compile(r"\\langle"), "("),
     (re.compile(r"\\rangle"), ")"),
     (re.compile(r"\\(?:vec|hat|mathbf|mathcal|overrightarrow)\s*\{\s*(\w)\s*\}"), r"\1"),
@@ -416,6 +461,7 @@ _MARKS: list[tuple[re.Pattern[str], Any]] = [
     (re.compile(r"(?<=\{)(?:(?:[bBvV]|small)?matrix\}|array\}(?:\{[clr|]*\})?)"), "pmatrix}"),
     (re.compile(r"(?<=\\\\)\s*\[\w+\]"), ""),
     (re.compile(r"\A[\[(]([^\[\]()]*)[\])]\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z"), r"(\1)"),
+    (re.compile(r"\A(\\begin\{pmatrix\}[^\\]*\\end\{pmatrix\})\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z"), r"\1"),
     (re.compile(r"\A\[\s*(\[[^\[\]]+\](?:\s*,\s*\[[^\[\]]+\])*)\s*\]\Z"), _matrix),
     (
         re.compile(r"(?<=\\(?:sin|cos|tan|cot|sec|csc))\s*[({]?\s*(\d+(?:\.\d+)?)\s*\^\s*\{?\\circ\s*\}?\s*[)}]?"),

@@ -218,9 +218,10 @@ def last_spelled(text: str) -> str | None:
     return values[0] if len(values) == 1 else None
 
 
-def is_measure(unit: str) -> bool:
-    """Whether a word is a unit that `same_numbers` converts."""
-    return _measure(Number(Fraction(1), unit=unit.casefold())) is not None
+def measure(unit: str) -> tuple[str, Fraction] | None:
+    """What a unit that `same_numbers` converts measures, and its size; None for other texts."""
+    one = number(f"1 {unit}")
+    return _measure(one) if one else None
 
 
 def _spelled(text: str) -> Fraction | None:
@@ -374,6 +375,7 @@ def _currency(sign: str | None) -> str:
 def _measure(number: Number) -> tuple[str, Fraction] | None:
     """What is measured, such as `length^2` or `length/time`, and the unit's size; None if it is not known."""
     text = _WRITTEN_UNITS.get(number.unit, number.unit).replace(r"\mu ", "µ").replace(r"\cdot", " ")
+    text = re.sub(r"\bdegrees? (celsius|fahrenheit|c|f)\b", lambda m: f"°{m[1][0]}", text)
     text = re.sub(r"\b(square|cubic|sq|cu)\b\.?\s*(\w+)", lambda m: f"{m[2]}^{2 + (m[1][0] == 'c')}", text)
     size, powers, sign = Fraction(1), Counter[str](), 1
     parts = re.findall(r"([^\W\d_]+|[°¢€£¥₹][cf]?|/)\.?\s*(?:\^?\s*\{?\s*(-?\d)\s*\}?)?", text)

@@ -8,7 +8,7 @@ from curro.reward.notation import pairs
 
 _NUMBER_AT_END = r"\s*\}?\s*[$(\\]*-?\d\S*\Z"
 OTHER_THAN = re.compile(
-    r"(?:\bnot|n't|\bcannot|\bexcept|\bneither)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z"
+    r"(?:\bnot|n't|\bcannot|\bexcept|\bneither|\bn'est pas|\bnicht)\s*\}?(?: [a-z]+)?\s+\S*\d\S*\Z"
     r"|(?:\b(?:than|over|under|above|below|exceeding|half|twice|double|triple|divides|like|mod|modulo"
     r"|(?:half|third|quarter|multiples?|factors?|divisors?|out|square|cube|root|power|instead|reciprocal) of)"
     rf"\b){_NUMBER_AT_END}"
@@ -23,7 +23,7 @@ OTHER_THAN = re.compile(
 """Says that a number is not the answer."""
 
 BOUND = re.compile(
-    r"\A\s*(?:\\[lg](?:eq?|t)(?![a-z])|<(?!<)|>(?!>)|[\u2264\u2265])"
+    r"\A\s*(?:\\(?:[lg](?:eq?|t)|neq?)(?![a-z])|<(?!<)|>(?!>)|[\u2260\u2264\u2265])"
     r"|\A\s*(?:\\text\{\s*)?(?:at (?:least|most)|(?:more|less) than)"
     r"|\b(?:at (?:least|most)|or (?:more|less|fewer|greater|higher|lower|above|below))\s*\}?\s*\Z",
     re.IGNORECASE,

@@ -296,6 +296,12 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
         ("def f(d): d['b'] = d.pop('a')", "d = {'a': 1}\nf(d)\nassert d == {'b': 1}"),
         ("def f(q): q.append(4)",
          "import collections\nq = collections.deque([3])\nf(q)\nassert list(q) == [3, 4]"),
+        ("def f(a):\n    a['x'] = [1]\n    raise KeyError",
+         "a = {}\ntry:\n    f(a)\nexcept KeyError:\n    assert a == {'x': [1]}\nelse:\n    assert False"),
+        ("class C:\n    n = 0\n    def add(s, k): s.n += k",
+         "import threading\nc = C()\ndef go(): [c.add(1) for _ in range(99)]\n"
+         "ts = [threading.Thread(target=go) for _ in range(3)]\n"
+         "for t in ts: t.start()\nfor t in ts: t.join()\nassert c.n == 297"),
         ("def f(a): return a.pop()", "a = [1, 2]\nassert f(a) == 2 and a == [1]"),
         ("class E(ValueError): pass\ndef f(): raise E('no', 5)",
          "try:\n    f()\nexcept ValueError as error:\n    assert error.args == ('no', 5)"),
@@ -495,16 +501,16 @@ def test_nothing_of_the_programs_takes_the_place_of_what_a_test_asks(passed, pro
         "assert f(object()) == 1",
         "import a_package_that_is_not_there\nassert f(2) == 1",
         "class D(f): pass",
+        "import dataclasses\nassert dataclasses.asdict(f) == 1",
         "import random\nrandom.seed(0)\nassert f(1) == 7",
+        "import warnings\nwith warnings.catch_warnings(record=True) as caught: f(2)\nassert caught",
         "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as out: f(2)\n"
         "assert out.getvalue()",
     ],
 )
 def test_what_says_nothing_of_a_program_has_no_verdict(passed, test):
-    assert passed("import random\ndef f(x):\n    print(x)\n    return 1", test, "assert f(2) == 1") == [
-        None,
-        True,
-    ]
+    program = "import random, warnings\ndef f(x):\n    print(x)\n    warnings.warn('w')\n    return 1"
+    assert passed(program, test, "assert f(2) == 1") == [None, True]
     assert passed("def f(x): raise ModuleNotFoundError('x')", "assert f(2) == 1") == [False]
 
 
@@ -562,6 +568,7 @@ def f(head):
         ("def f(a): return [1]", "x = [[1], [2]]\nassert f(x) is x[0]", False),
         ("def f(i, a): return a[0]", "x = [[1]]\nassert f(iter([[5], [6]]), x) is x[0]", True),
         ("def f(a): return a.next", NODE + "x = Node(1, Node(2))\nassert f(x) == x.next", True),
+        ("def f(a): raise KeyError", "a = []\ntry: f(a)\nexcept KeyError: assert a", False),
         ("def f(a): return a", NODE + "x = Node(1, Node(2))\nassert f(x) == x.next", False),
         (REVERSED, NODE + "x = Node(1, Node(2))\ny = x.next\nassert f(x) is y and y.next is x", True),
         (

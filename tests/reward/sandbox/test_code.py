@@ -11,6 +11,7 @@ import sys
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from curro.core.errors import ConfigError, RewardError
@@ -146,6 +147,11 @@ def test_characters_that_end_lines_elsewhere_are_part_of_a_program(character):
         ({"tests": '["assert x"]', "setup": "x = 1"}, Tests(asserts=("assert x",), setup="x = 1")),
         ({"tests": None, "answer": None}, None),
         ({"tests": "{'input_output': {'inputs': ['1'], 'outputs': ['a']}}"}, Tests(runs=(("1", "a"),))),
+        ({"tests": {"unit_tests": {"inputs": ["1"], "outputs": ["a"]}}}, Tests(runs=(("1", "a"),))),
+        ({"tests": '{"pytest": "assert f(x)"}'}, Tests(asserts=("assert f(x)",))),
+        ({"tests": np.array(["assert x", "assert f(x)"])}, Tests(asserts=("assert x", "assert f(x)"))),
+        ({"tests": {"inputs": '["1"]', "outputs": '["a"]'}}, Tests(runs=(("1", "a"),))),
+        ({"tests": {"input": "12", "output": "ab"}}, Tests(runs=(("12", "ab"),))),
         ({"tests": [{"input": 4, "output": 5.5}]}, Tests(runs=(("4", "5.5"),))),
         ({"tests": [{"input": "4\r\n5\r\n", "output": "5"}]}, Tests(runs=(("4\n5\n", "5"),))),
         ({"tests": [{"stdin": "4", "expected_output": "5"}]}, Tests(runs=(("4", "5"),))),
@@ -176,6 +182,7 @@ def test_shapes_of_tests(row, tests):
               {"fn_name": "f", "inputs": [[1]], "outputs": [None]}, ">>> f(1)\n2",
               "import unittest\nclass T(unittest.TestCase):\n    x = 1",
               {"unittest": "class TestCases(unittest.TestCase): pass"},
+              "@skip('slow')\nclass T(TestCase):\n    def test_it(self): assert f(1) == 2",
               {"fn_name": "f", "inputs": ["two words"], "outputs": ["1"]}]
 )  # fmt: skip
 def test_tests_that_cannot_be_read(tests):
@@ -245,6 +252,8 @@ def test_arguments_that_are_no_text_are_of_the_function_that_the_row_names():
         [{"input": [[1], [2]], "output": [1, 2]}],
         {"inputs": [[[1], [2]]], "outputs": [[1, 2]]},
         [{"input": "[1], [2]", "output": "[1, 2]", "fn_name": "join"}],
+        [{"input": "a = [1], b = [2]", "output": "[1, 2]"}],
+        [{"input": "a = [null], b = [true]", "output": "[null, true]"}],
     ):
         row = {"tests": tests, "fn_name": "join", "key": "k"}
         assert code.score([right, wrong], [row] * 2) == [1.0, 0.0]
@@ -435,6 +444,7 @@ def test_a_forked_process_scores_in_threads_of_its_own():
 
 
 PYTEST = """
+import numpy as np
 import pytest
 import numpy as np
 from solution import f, Own

@@ -25,6 +25,7 @@ _CLOSED = (
     (r"\bredirect_std|\bcapsys\b|\bsys\.std(?:out|err)\b", r"print|write"),
     (r"\bmonkeypatch\b|\bpickle\b|\bpatch(?:\.\w+)?\(|\bbuiltins\.\w+ *=|\bsys\.stdin\b", ""),
     (r"\brandom\.seed\(", "random"),
+    (r"\bwarns\(|\bcatch_warnings\b|\bassertWarns|\bassertLogs\b", r"warn|logg"),
     (r"\bopen\(|\bos\.|\bpathlib\b|\btempfile\b", r"\bopen\(|\bos\b|pathlib"),
 )
 """What tests say that change or read something of their own process, and what programs say that need it."""

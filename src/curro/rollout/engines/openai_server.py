@@ -332,7 +332,8 @@ class Server:
 
     def _status(self, error: openai.APIStatusError, model: Any) -> Failure:
         """What to do about an error by its HTTP status."""
-        status = f"HTTP {error.status_code}: {error.message:.200}"
+        said = error.message if " - " in error.message else str(error.body or error.message)
+        status = f"HTTP {error.status_code}: {said:.200}"  # openai 3 leaves out what no `message` holds
         if 300 <= error.status_code < 400:
             to = error.response.headers.get("location", "")
             raise EngineError(
@@ -516,6 +517,9 @@ class OpenAIEngine:
                 is_short = False
             else:
                 del remaining[0]
+            if not remaining and "top_p" in reason and self.sampling.get("top_p") == 1.0:
+                del self.sampling["top_p"]  # TGI refuses the value that changes nothing
+                remaining = field_sets(chat, is_greedy=self.settings.is_greedy)
         raise EngineError(
             f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
         )

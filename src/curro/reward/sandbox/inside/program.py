@@ -41,6 +41,7 @@ class ProgramSide(Wire):
         self.theirs: dict[int, int] = {}  # their numbers, while the result is encoded
         self.told: set[int] = set()  # the numbers of which the content is encoded
         self.is_changed = False  # whether the call has changed one of them
+        self.left: Any = None  # the reply of a call that has, should it raise
 
     def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:
         """A value; one of a class of the program's that goes as its built-in base says so."""
@@ -127,14 +128,16 @@ class ProgramSide(Wire):
         if operation == "call":
             self.arrived = []
             *arguments, named = self.decode(operands[1])
-            arrived = self.arrived
-            result = value(*arguments, **named)
-            self.is_changed = self.encode([*arguments, named]) != operands[1]
-            self.told = set()
-            self.theirs = {id(container): number for number, container in enumerate(arrived)}
-            places = [i for i, argument in enumerate(arguments) if argument is result]
-            reply = self.encode((result, places[:1], arrived if self.is_changed else []))
-            self.theirs = {}
+            arrived, result = self.arrived, None
+            try:
+                result = value(*arguments, **named)
+            finally:  # a call that raises has changed them too
+                self.is_changed = self.encode([*arguments, named]) != operands[1]
+                self.told = set()
+                self.theirs = {id(container): number for number, container in enumerate(arrived)}
+                places = [i for i, argument in enumerate(arguments) if argument is result]
+                reply = self.encode((result, places[:1], arrived if self.is_changed else []))
+                self.theirs, self.left = {}, reply if self.is_changed else None
             return reply
         arguments = [self.decode(argument) for argument in operands[1]]
         return self.encode(self.operation(operation)(value, *arguments))
@@ -188,7 +191,8 @@ class ProgramSide(Wire):
             try:
                 line = json.dumps({"value": function()})
             except BaseException as error:
-                line = json.dumps({"raised": self.raised(error)})
+                line = json.dumps({"raised": self.raised(error), "left": self.left})
+            self.left = None
             replies.write(line + "\n")
             replies.flush()
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from _thread import RLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,18 @@ FUNCTION: str
 CLOSED: str
 VERDICTS: int
 
+TALK = RLock()  # held by the thread of the tests that speaks with the program
 MOST_ITEMS = 100_000  # read from an iterator that the tests give
+
+
+def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that one thread of the tests executes at a time."""
+
+    def locked(*arguments: Any, **named: Any) -> Any:
+        with TALK:
+            return function(*arguments, **named)
+
+    return locked
 
 
 class ProgramError(Exception):
@@ -122,6 +134,7 @@ METHODS = {name for kind in (str, frozenset, float) for name in dir(kind) if nam
 """What the built-in types do with a value that is given to them: `startswith`, `issubset`, `count`."""
 
 
+@alone
 def ask(far: StandIn, operation: str, *arguments: Any) -> Any:
     tests = far.far_tests
     is_claim = operation in CLAIMS or (operation == "getattr" and far.far_number not in tests.constructed)
@@ -270,6 +283,7 @@ class TestSide(Wire):
 
         return wait()
 
+    @alone
     def call(self, far: StandIn, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         encoded = self.encode([*arguments, named])
         self.given = list({id(form): value for value, form in self.sent.values()}.values())
@@ -280,6 +294,7 @@ class TestSide(Wire):
             self.constructed.add(result.far_number)
         return arguments[places[0]] if places else result
 
+    @alone
     def attribute(self, far: StandIn, name: str) -> Any:
         value = ask(far, "getattr", name)
         if far.far_number not in self.constructed:
@@ -371,6 +386,7 @@ class TestSide(Wire):
             self.requests.write(json.dumps(answer) + "\n")
             self.requests.flush()
         if "raised" in reply:
+            self.decode(reply.get("left"))
             raise self.exception_of(reply["raised"])
         return reply["value"]
 
@@ -430,7 +446,8 @@ class TestSide(Wire):
         while trace and trace.tb_next:
             trace = trace.tb_next
         is_librarys = trace is not None and trace.tb_frame.f_code.co_filename not in ("test.py", "program.py")
-        if isinstance(error, TypeError) and self.kinds and ("StandIn" in str(error) or is_librarys):
+        is_objects = self.kinds or "dataclass" in str(error)
+        if isinstance(error, TypeError) and is_objects and ("StandIn" in str(error) or is_librarys):
             return "a test gives an object of the program's to Python's library"
         return ""
 
