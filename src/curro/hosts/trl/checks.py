@@ -182,8 +182,8 @@ def check_rows(
         )
     if taken := extra.keys() & rows.column_names:
         say(
-            f"train_dataset has the columns {', '.join(sorted(taken))}, and TRL gives reward functions its own "
-            "values by these names: rename them if a reward is to read the column"
+            f"train_dataset has the columns {', '.join(sorted(taken))}, and TRL gives reward functions its "
+            "own values by these names: rename those that a reward is to read"
         )
     columns = {"train_dataset": rows.column_names} | _evaluated(held_out)
     for function, name in zip(functions, reward_names(functions), strict=True):
