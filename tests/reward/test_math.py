@@ -638,6 +638,8 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
     "2.5": (["two and a half", r"\boxed{2,5}", r"\boxed{2½}"], ["two", r"\boxed{2, 5}", r"\boxed{25}"]),
     "75%": (["seventy-five percent", r"\boxed{\frac34}"], [r"\boxed{7.5}", r"\boxed{7500\%}"]),
     "1,2": ([r"\boxed{2,1}"], [r"\boxed{1.2}"]),
+    "12": ([r"\boxed{2 \cdot 6}"], [r"\boxed{5 7}", r"\boxed{5\quad 7}", r"\boxed{3 4 \frac{10}{2}}"]),
+    "2, 3, 4": ([r"\boxed{2 3 4}"], [r"\boxed{2 4 4}", r"\boxed{9}"]),
     "1234567": (
         [r"\boxed{1.234.567}", r"\boxed{12,34,567}", r"\boxed{1\;234\;567}", r"\boxed{1~234~567}"],
         [r"\boxed{1.234567}", r"\boxed{1,2,3,4,5,6,7}"],

@@ -57,11 +57,11 @@ def check(job: tuple[str, str]) -> float:
     Args:
         job: the row's answer and the completion's, as `curro.reward.notation.expression` writes them.
     """
-    gold, answer = _with_letters_apart(*job)
+    gold, answer = map(_listed, _with_letters_apart(*job))
     if gold == answer:  # asks whether this is a formula: equal texts need no check
         return float(any(not isinstance(part, str) for part in _parsed(gold)))
     sides = _true_sides(answer)
-    if sides is None:
+    if sides is None or _ADJACENT.search(answer):
         return 0.0
     answers = [answer] if _SIDES.search(gold) or not sides else sides
     wanted = _parsed(gold)
@@ -69,6 +69,17 @@ def check(job: tuple[str, str]) -> float:
     if rounded and rounded.figures >= ROUNDED_FIGURES and any(_rounds(a, rounded) for a in answers):
         return 1.0
     return float(any(_numbers(gold, a) or _equal(wanted, _parsed(a)) for a in answers))
+
+
+def _listed(text: str) -> str:
+    """A text whose numbers stand side by side as a list, of which math-verify takes the sum: 5 7 is 5, 7."""
+    return _SPACE.sub(", ", text) if _SIDE_BY_SIDE.fullmatch(text) else text
+
+
+_SPACE = re.compile(r"(?:\s|~|\\[ ,;:]|\\q?quad(?![a-z]))+")
+_SIDE_BY_SIDE = re.compile(rf"\d+(?:\.\d+)?(?:{_SPACE.pattern}\d+(?:\.\d+)?)+")
+_ADJACENT = re.compile(rf"(?<![\d.^_])\d+(?:\.\d+)?{_SPACE.pattern}(?!\d{{3}}(?!\d))\d+(?![\d/])")
+"""Numbers side by side in a formula; 3 1/2 and 10 000 are one."""
 
 
 def _rounds(answer: str, decimal: Number) -> bool:
