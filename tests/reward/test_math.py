@@ -977,7 +977,7 @@ def test_signs_are_read_in_time_linear_in_a_long_text(piece):
     assert len(symbolic(piece * (250_000 // len(piece)))) > 100_000
 
 
-@pytest.mark.parametrize("piece", ["!\n", "\n (", "1.\n"])
+@pytest.mark.parametrize("piece", ["!\n", "\n (", "1.\n", "A and "])
 def test_a_choice_is_looked_for_in_time_linear_in_a_long_text(piece):
     row = {"answer": "3", "choices": {"label": ["1", "2", "3"], "text": ["iron", "coal", "salt"]}}
     options = choices.options_of(row)

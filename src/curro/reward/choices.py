@@ -46,7 +46,7 @@ _DENIED = re.compile(
 
 _UNDECIDED = re.compile(r"\s*(?:and|or|,|/)\s*")
 _SEVERAL = re.compile(
-    r"[(\[]?[A-J][)\]]?(?:(?:\s*[,;&/\u3001]\s*|\s*,?\s*and\s+)[(\[]?[A-J][)\]]?)+\.?|[A-J]{2,}"
+    r"[(\[]?[A-J][)\]]?(?:(?:\s*[,;&/\u3001]\s*|\s*(?:,\s*)?and\s+)[(\[]?[A-J][)\]]?)+\.?|[A-J]{2,}"
 )
 
 
