@@ -412,7 +412,8 @@ def _vectors(pair: _Pair) -> Job | None:
     texts = [notation.unwrapped(text) for text in (pair.gold, pair.answer)]
     sums = [_UNIT_VECTOR.sub(r"@\1", re.sub(r"\s|(?<!\\)\\[,;: ]", "", text)) for text in texts]
     is_sum = [_VECTOR.fullmatch(text) is not None for text in sums]
-    if not any(is_sum) or not all(sums[i] if is_sum[i] else re.search(",|matrix", texts[i]) for i in (0, 1)):
+    others = [text for text, is_one in zip(texts, is_sum, strict=True) if not is_one]
+    if len(others) == 2 or not all(re.search(",|matrix", text) for text in others):
         return None
     names = "ijk" if "@k" in "".join(sums) or any(len(re.findall(r",|\\\\", t)) == 2 for t in texts) else "ij"
     gold, answer = (

@@ -397,6 +397,7 @@ def assignments(text: str) -> dict[str, str] | None:
 
 
 _CASES = re.compile(r"\\begin\s*\{cases\}(.*)\\end\s*\{cases\}", re.DOTALL)
+_ITEMS = re.compile(r"\s*[,;&]\s*(?:and\b)?|\s+and\s+|\s*\\(?:quad|&)\s*")
 
 
 def pieces(text: str) -> dict[str, str] | None:
@@ -412,7 +413,6 @@ def pieces(text: str) -> dict[str, str] | None:
 
 
 _WHERE = re.compile(r",?\s*(?:&(?!\s*=)\s*)?(?:\\text\s*\{\s*)?\b(?:if|for|when)\b|&(?!\s*=)")
-_ITEMS = re.compile(r"\s*[,;&]\s*(?:and\b)?|\s+and\s+|\s*\\(?:quad|&)\s*")
 
 
 def _matrix(match: re.Match[str]) -> str:

@@ -444,7 +444,6 @@ def test_a_forked_process_scores_in_threads_of_its_own():
 
 
 PYTEST = """
-import numpy as np
 import pytest
 import numpy as np
 from solution import f, Own
