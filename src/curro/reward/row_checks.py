@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -162,11 +162,11 @@ def check_rows(
     suspects: list[WrongRow] = []
     verified = 0
     scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], must_end=is_known)
-    for i, (own, others) in zip(drawn, scores_by_row, strict=False):
+    for i, (of_own, of_others) in zip(drawn, scores_by_row, strict=False):
         source = _source(picked[i])
         report.checked[source] += 1
-        blamed = [v.reason for v in (own | others).values() if isinstance(v, Unscored) and v.is_row]
-        own, others = ({form: v for form, v in scores.items() if _is_score(v)} for scores in (own, others))
+        blamed = [v.reason for v in (of_own | of_others).values() if isinstance(v, Unscored) and v.is_row]
+        own, others = _scored(of_own), _scored(of_others)
         if not (own or others or blamed):
             report.unscored[source] += 1
             continue
@@ -196,8 +196,8 @@ def check_rows(
     return report
 
 
-def _is_score(verdict: Verdict) -> TypeGuard[float]:
-    return isinstance(verdict, float)
+def _scored(verdicts: Mapping[str, Verdict]) -> dict[str, float]:
+    return {form: verdict for form, verdict in verdicts.items() if isinstance(verdict, float)}
 
 
 def _source(row: Row) -> str:
