@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.training.declared import SettingSpec, plain_type
+from curro.training.declared import SettingSpec
 from curro.training.settings import TrainSettings, known_settings, read_settings
 
 Config = Annotated[
@@ -66,7 +66,7 @@ def option_values(options: dict[str, Any]) -> dict[str, Any]:
     """What was given on the command line, as `TrainSettings.of` takes it."""
     known = known_settings()
     return {
-        name: known[name][0].parse(value) if known[name][0].parse else value  # type: ignore[misc]
+        name: value if (parse := known[name].parse) is None else parse(value)
         for name, value in options.items()
         if value is not None
     }
@@ -90,15 +90,15 @@ def default_of(name: str) -> str:
     """The default of a setting in words."""
     default = getattr(TrainSettings, name)
     if default is None:
-        return known_settings()[name][0].otherwise
+        return known_settings()[name].otherwise
     if isinstance(default, tuple):
         return ",".join(f"{end:g}" for end in default)
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def _parameter(name: str) -> inspect.Parameter:
-    item, annotation = known_settings()[name]
-    kind = str if item.parse else plain_type(annotation)
+    item = known_settings()[name]
+    kind = str if item.parse else item.kind
     metavar = "<low>,<high>" if item.parse else None
     option = typer.Option(help=_help(name, item), metavar=metavar, rich_help_panel=item.panel)
     return inspect.Parameter(
