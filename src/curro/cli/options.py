@@ -57,11 +57,6 @@ def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
     return decorate
 
 
-def all_but(*names: str) -> list[str]:
-    """The names of all other settings."""
-    return [name for name in known_settings() if name not in names]
-
-
 def option_values(options: dict[str, Any]) -> dict[str, Any]:
     """What was given on the command line, as `TrainSettings.of` takes it."""
     known = known_settings()
@@ -86,16 +81,6 @@ def values_of_file(config: Path, trust: bool) -> dict[str, Any]:
     return values
 
 
-def default_of(name: str) -> str:
-    """The default of a setting in words."""
-    default = getattr(TrainSettings, name)
-    if default is None:
-        return known_settings()[name].otherwise
-    if isinstance(default, tuple):
-        return ",".join(f"{end:g}" for end in default)
-    return f"{default:g}" if isinstance(default, float) else str(default)
-
-
 def _parameter(name: str) -> inspect.Parameter:
     item = known_settings()[name]
     kind = str if item.parse else item.kind
@@ -108,7 +93,14 @@ def _parameter(name: str) -> inspect.Parameter:
 
 def _help(name: str, item: SettingSpec) -> str:
     choices = f" One of {', '.join(item.choices)}." if item.choices else ""
-    return f"{item.help}{choices} [default: {default_of(name)}]"
+    default = getattr(TrainSettings, name)
+    if default is None:
+        default = item.otherwise
+    elif isinstance(default, tuple):
+        default = ",".join(f"{end:g}" for end in default)
+    elif isinstance(default, float):
+        default = f"{default:g}"
+    return f"{item.help}{choices} [default: {default}]"
 
 
 def as_typed(sentence: str, arguments: Sequence[str]) -> str:

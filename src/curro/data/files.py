@@ -205,7 +205,13 @@ def _json(path: Path, split: str) -> Rows:
     if is_line and (has_more or path.suffix.lower() != ".json"):
         yield from _json_lines(path)
         return
-    content = _decoded(path.read_bytes(), path, 1) if first else []
+    try:
+        content = _decoded(path.read_bytes(), path, 1) if first else []
+    except DataError:
+        if path.suffix.lower() == ".json":
+            raise
+        yield from _json_lines(path)  # which names the line
+        return
     rows = _rows_in(content, path, split) if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise DataError(f"{path} is not rows but {type(rows).__name__}: write an array of objects")
