@@ -31,23 +31,6 @@ MOST_ROLLOUTS = 1 << 20
 """Completions of a step: a batch of more would end in a MemoryError."""
 
 
-def recipe_values(name: str, data: str) -> dict[str, Any]:
-    """The settings that belong to a family of the lab, by their names."""
-    from curro.lab import family
-
-    recipe = family(name).recipe
-    return {
-        "model": f"lab:{name}",
-        "eval_data": data,
-        "prompts_per_step": recipe.prompts_per_step,
-        "rollouts_per_prompt": recipe.rollouts_per_prompt,
-        "learning_rate": recipe.learning_rate,
-        "warmup_steps": recipe.warmup_steps,
-        "max_completion_length": recipe.max_completion_length,
-        "eval_prompts": recipe.held_out_prompts,
-    }
-
-
 LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
 """Loss types that TRL accepts."""
 
@@ -382,7 +365,14 @@ class TrainSettings:
         Raises:
             ConfigError: a step that takes more prompts than there are, or is not divided by device_batch.
         """
-        values = dict(DEFAULTS) if self.family is None else recipe_values(self.family, self.data)
+        values = dict(DEFAULTS)
+        if self.family is not None:
+            from curro.lab import family
+
+            recipe = family(self.family).recipe
+            values = {name: getattr(recipe, name) for name in DEFAULTS if name != "eval_prompts"}
+            values |= {"model": f"lab:{self.family}", "eval_data": self.data}
+            values["eval_prompts"] = recipe.held_out_prompts
         values["prompts_per_step"] = min(values["prompts_per_step"], prompts)
         done = replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})
         if done.prompts_per_step > prompts:  # type: ignore[operator]
