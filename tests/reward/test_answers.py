@@ -223,6 +223,14 @@ PIECES = [
     "</s>",
     r"\text{",
     "(Answer: ",
+    "$$",
+    "-",
+    "9",
+    "\0",
+    "\ud800",
+    "=",
+    r"\frac{",
+    "1,",
 ]
 
 
@@ -238,6 +246,7 @@ def test_the_end_of_a_million_characters_decides(piece):
     assert len(accepted({"answer": text})) <= 1
     for read in (unwrapped, number):
         read(text[:1000])
+    assert resolve_reward("math").score([text], [{"answer": "5"}]) == [0.0]
 
 
 @pytest.mark.parametrize("piece", ["```\n", "```python\nx = 1\n(\n```\n", "~", "``` ", "</s>", "<code>"])

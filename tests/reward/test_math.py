@@ -743,31 +743,6 @@ def test_texts_that_would_take_for_ever_are_wrong_answers_and_the_next_ones_are_
     assert score(r"\boxed{6.0}", "6") == 1.0
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "(",
-        r"\boxed{",
-        "$",
-        "$$",
-        "answer is ",
-        "1 ",
-        "-",
-        "\\",
-        "}",
-        "\\[",
-        "9",
-        "\0",
-        "\ud800",
-        "=",
-        "\\frac{",
-        "1,",
-    ],
-)
-def test_a_million_characters_of_anything(piece):
-    assert score(piece * (1_000_000 // len(piece)), "5") == 0.0
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60) | st.text(alphabet=r"\{}[]()$^_/*+-=.,%x19 ", max_size=25), st.text(max_size=20))
 @example("0", "0\x1f")  # a space for `strip`, and none for `int`
