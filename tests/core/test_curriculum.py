@@ -258,14 +258,20 @@ class Chooses(Selection):
         (Choice.of([0, -1, 1, 2], Reason.UNIFORM), "chose -1, which is no prompt of 0..4"),
         (Choice.of([0, 3, 1, 5], Reason.UNIFORM), "chose 5, which is no prompt of 0..4"),
         (Choice.of([0, 4, 1, 2], Reason.UNIFORM), "chose 4, which is in flight"),
-        (Choice.of([0, 1, 2], Reason.UNIFORM), r"asked for 4 prompts and returned prompts of shape \(3,\)"),
+        (Choice.of([0, 1, 2], Reason.UNIFORM), r"returned prompts, int64 of shape \(3,\)"),
         (np.arange(4), "returned ndarray: return a curro.Choice"),
         (lambda: Choice.of([0, 1.5, 2, 3], Reason.UNIFORM), "numbers, which are whole, not float64"),
-        (Choice(np.arange(4.0), *np.zeros((3, 4))), "prompts of type float64, not int64"),
-        (Choice(np.arange(4), np.zeros(4), np.zeros(1), np.ones(4)), r"probabilities of shape \(1,\)"),
+        (
+            Choice(np.arange(4.0), *np.zeros((3, 4))),
+            "prompts, float64 .*: return whole numbers",
+        ),
+        (
+            Choice(np.arange(4), np.zeros(4), np.zeros(1), np.ones(4)),
+            "probabilities, float64",
+        ),
         (
             Choice(np.arange(4), np.zeros(4), np.ones(4), np.full(4, 0.5)),
-            "weights other than 1, but",
+            "other than 1 although its has_weights is False",
         ),
     ],
 )
@@ -344,10 +350,10 @@ def test_a_draw_that_a_method_breaks_leaves_no_prompt_in_flight(part, hook, answ
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        ([1.0, 1.0], "weights of type list"),
-        (np.array(["a", "b"]), "weights of type <U1"),
-        (np.array([1, np.nan]), "not finite, or below 0"),
-        (np.array([1, -1.0]), "not finite, or below 0"),
+        ([1.0, [1.0]], "weights, object"),
+        (np.array(["a", "b"]), "weights, <U1"),
+        (np.array([1, np.nan]), "weights, .*: return finite numbers"),
+        (np.array([1, -1.0]), "weights below 0"),
     ],
 )
 def test_weights_that_no_checkpoint_could_hold_are_refused(weights, words):

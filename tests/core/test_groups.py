@@ -83,7 +83,7 @@ def test_what_was_not_scored_is_nan(missing):
 
 
 def unlearned(groups):
-    queue = UnlearnedGroups(len(groups))
+    queue = UnlearnedGroups(len(groups), np.inf)
     queue.add(*groups)
     return queue
 
@@ -109,16 +109,16 @@ def test_groups_are_learnt_once():
 @pytest.mark.parametrize(
     ("groups", "problem"),
     [
-        (np.zeros((3, 1)), "has other rows"),
-        (np.zeros(2), "has other rows"),
-        (np.array([[0], [np.nan]]), "is not finite"),
+        (np.zeros((3, 1)), "is not of any run"),
+        (np.zeros(2), "is not of any run"),
+        (np.array([[0], [np.nan]]), "is not of any run"),
         (np.array([[4], [0.5]]), "are not of the table"),
         (np.array([[0.5], [0.5]]), "are not of the table"),
     ],
 )
 def test_saved_groups_that_are_damaged(groups, problem):
-    with pytest.raises(CheckpointError, match=f"sec/unlearned {problem}"):
-        UnlearnedGroups(2).load(groups, "sec/unlearned", 4)
+    with pytest.raises(CheckpointError, match=f"unlearned {problem}"):
+        UnlearnedGroups(2, 4).load_state_dict(groups)
 
 
 @given(

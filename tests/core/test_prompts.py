@@ -129,9 +129,9 @@ def test_a_saved_table_of_other_columns_or_sizes():
         CheckpointError, match=r"has the columns .* load it with the curriculum that saved it"
     ):
         table.load_state_dict(table.state_dict() | {"more": np.zeros(3)})
-    with pytest.raises(CheckpointError, match=r"saved column 'visits' is int32\(4,\), .* needs int32\(3,\)"):
+    with pytest.raises(CheckpointError, match=r"'int32\(4,\)'.* this one .*'int32\(3,\)'"):
         table.load_state_dict(PromptTable(4).state_dict())
-    with pytest.raises(CheckpointError, match="saved column 'visits' is float64"):
+    with pytest.raises(CheckpointError, match="'visits': 'float64"):
         table.load_state_dict(table.state_dict() | {"visits": np.ones(3)})
     assert not table["visits"].any()
 

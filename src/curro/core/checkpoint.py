@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from io import BytesIO
@@ -14,6 +15,48 @@ import numpy as np
 
 from curro.core.errors import CheckpointError
 from curro.core.files import replacing
+
+
+class Stateful:
+    """What is saved with a curriculum: its attributes that `remembered` names.
+
+    An attribute is saved under its name without the axes: `value_C` as "value". It is an array, a plain
+    value, a generator of random numbers, or stateful itself.
+    """
+
+    remembered: tuple[str, ...] = ()
+
+    def state_dict(self) -> Any:
+        """What is remembered beside the prompt table: nested dicts of arrays and plain values."""
+        return {_saved_name(name): _saved(getattr(self, name)) for name in self.remembered}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
+        for name in self.remembered:
+            setattr(self, name, _restored(getattr(self, name), state[_saved_name(name)]))
+
+
+def _saved_name(attribute: str) -> str:
+    return re.sub("^_|_[A-Z0-9]+$", "", attribute)
+
+
+def _saved(value: Any) -> Any:
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, Stateful):
+        return value.state_dict()
+    return value.copy() if isinstance(value, np.ndarray | list) else value
+
+
+def _restored(value: Any, state: Any) -> Any:
+    """The attribute that has this value, as it was saved."""
+    if isinstance(value, np.random.Generator):
+        value.bit_generator.state = state
+    elif isinstance(value, Stateful):
+        value.load_state_dict(state)
+    else:
+        return state.copy() if isinstance(state, np.ndarray | list) else state
+    return value
 
 
 def plain(value: Any) -> Any:
@@ -136,7 +179,7 @@ def check_alike(saved: Any, here: Any, field: str = "state") -> None:
         raise _other(field, saved, f"a value of type {type(here).__name__}")
 
 
-def check_state(condition: Any, field: str, problem: str) -> None:
+def check_state(condition: Any, field: str, problem: str = "is not of any run") -> None:
     """Raise a CheckpointError that names the field and its problem unless the condition holds."""
     if not condition:
         raise CheckpointError(f"the checkpoint is damaged: {field} {problem}")

@@ -24,7 +24,6 @@ from curro.core.bases import (
     checked_answer,
     checked_choice,
     checked_division,
-    checked_samples,
 )
 from curro.core.checkpoint import check_alike, check_state
 from curro.core.configuration import (
@@ -39,7 +38,7 @@ from curro.core.configuration import (
 from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
 from curro.core.meters import GroupMeter, RangeMeter, ShapingMeter, SurvivalMeter
-from curro.core.policy import Policy
+from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
 from curro.core.sources import SourceMixture, read_weights
 from curro.core.text import abbreviated, did_you_mean
@@ -133,20 +132,15 @@ class Curriculum:
             reward_range=reward_range,
         )
         self._was_numbered = self.table.is_numbered
-        if isinstance(selection, str):
-            named = {
-                "advantage": advantage, "admission": admission, "allocation": allocation, "signal": signal,
-                "source_weights": source_weights,
-            }  # fmt: skip
-            parts = registry.expand_curriculum({"curriculum": selection, **named})
-            selection, advantage, admission, allocation, signal, source_weights = (
-                parts[name] for name in ("selection", *named)
-            )
-        specs = {
-            "selection": selection, "advantage": advantage, "admission": admission, "allocation": allocation
+        parts: dict[str, Any] = {
+            "advantage": advantage, "admission": admission, "allocation": allocation, "signal": signal,
+            "source_weights": source_weights,
         }  # fmt: skip
+        named = "curriculum" if isinstance(selection, str) else "selection"
+        parts = registry.expand_curriculum({named: selection, **parts})
+        signal = parts["signal"]
         self.config: dict[str, Any] = {
-            **{part: describe_part(part, spec) for part, spec in specs.items()},
+            **{part: describe_part(part, parts[part]) for part in BASES},
             "reward_range": list(self.table.reward_range),
             "seed": _whole_number("seed", seed, least=0),
         }
@@ -154,7 +148,7 @@ class Curriculum:
         self._names_signal = signal is not None
         if self._names_signal:
             self.config["signal"] = list(self.signal_parts) or [SUM]
-        weights = read_weights(source_weights)
+        weights = read_weights(parts["source_weights"])
         self.config |= {"source_weights": weights} if weights else {}
         self.rng = np.random.default_rng(self.config["seed"])
         self._lock = RLock()
@@ -162,29 +156,28 @@ class Curriculum:
         self.step = self.admitted = 0
         self._groups, self._survival = GroupMeter(self.table), SurvivalMeter(self.table)
         self._range, self._shaping = RangeMeter(self.table), ShapingMeter(self.table)
-        self.has_advantage = advantage is not None
-        self.advantage: Advantage = build_part("advantage", advantage or "group")
+        self.has_advantage = parts["advantage"] is not None
+        self.advantage: Advantage = build_part("advantage", parts["advantage"] or "group")
         known_columns = set(self.table.columns)
         self.advantage.bind(self.table)
         self._advantage_columns = [
             column for name, column in self.table.columns.items() if name not in known_columns
         ]
-        self.admission: Gate = build_part("admission", admission or "everything")
+        self.admission: Gate = build_part("admission", parts["admission"] or "everything")
         self.admission.bind(self.table)
-        self.selection: Selection = build_part("selection", selection)
+        self.selection: Selection = build_part("selection", parts["selection"])
         self.table.has_shares = bool(weights)
         self.selection.bind(self.table, self.rng)
         for part in (self.advantage, self.admission, self.selection):
             if getattr(part, "table", None) is not self.table:
                 raise ConfigError(f"{type(part).__name__}.bind has to call super().bind with its arguments")
-        self.mixture = (
-            SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights)
-            if weights
-            else None
-        )
-        self.has_admission = admission is not None or self.selection.leaves_out == "groups"
-        self.has_allocation = allocation is not None
-        self.allocation: Allocation = build_part("allocation", allocation or "equal")
+        self.mixture: SourceMixture | None = None
+        if weights:
+            name = self.config["selection"]["name"]
+            self.mixture = SourceMixture(self.table, self.selection, name, weights)
+        self.has_admission = parts["admission"] is not None or self.selection.leaves_out == "groups"
+        self.has_allocation = parts["allocation"] is not None
+        self.allocation: Allocation = build_part("allocation", parts["allocation"] or "equal")
         self.allocation.bind(self.table, self.selection)
 
     @classmethod
@@ -244,7 +237,7 @@ class Curriculum:
         return sentence
 
     def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
-        """The groups with the rewards that are trained on, and with the signal's."""
+        """Give the groups with the rewards that are trained on, and with the signal's."""
         return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
 
     @locked
@@ -313,13 +306,16 @@ class Curriculum:
         """
         n, step, rollouts = self.read_request(n, step, rollouts)
         self.step = step
-        choice = self._choose(n, step)
-        # uniform sampling has other shares of sources
-        is_mixed = self.mixture is not None
-        uniform_P = np.full(n, np.nan)
-        if not is_mixed:
+
+        def ask(count: int) -> Choice:
+            return checked_choice(self.selection.select(count, step), count, self.selection)
+
+        if self.mixture is None:
+            choice = ask(n)
             uniform = self.selection.uniform_weights(choice)
             uniform_P = checked_answer(uniform, (n,), "fiu", self.selection, or_nan=True)
+        else:  # uniform sampling has other shares of sources
+            choice, uniform_P = self.mixture.choose(n, ask), np.full(n, np.nan)
         offsets = self.selection.prediction_offsets(choice)
         offsets_P = checked_answer(offsets, (n,), "fiu", self.selection)
         choice, rollouts_P = self._divide(choice, step, rollouts)
@@ -329,12 +325,6 @@ class Curriculum:
         if len(tickets) == n:
             self._groups.draw(tickets, uniform_P, offsets_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
-
-    def _choose(self, n: int, step: int) -> Choice:
-        def ask(count: int) -> Choice:
-            return checked_choice(self.selection.select(count, step), count, self.selection)
-
-        return ask(n) if self.mixture is None else self.mixture.choose(n, ask)
 
     def _divide(self, choice: Choice, step: int, budget: int | None) -> tuple[Choice, np.ndarray]:
         """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides.
@@ -370,22 +360,17 @@ class Curriculum:
                 f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
                 f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
             )
-        self._check_budget(n, rollouts)
-        return n, step, rollouts
-
-    def _check_budget(self, n: int, rollouts: int | None) -> None:
-        """Refuse a budget of rollouts that the allocation does not divide, and a missing one."""
-        if rollouts is None:
-            if self.has_allocation and self.allocation.needs_budget:
-                raise ConfigError(
-                    "the curriculum has an allocation and was asked for no rollouts: pass the budget of "
-                    "these prompts as `rollouts`, or leave the allocation out with a host that does not"
-                )
-            return
-        if not self.allocation.needs_budget:
-            name = self.config["allocation"]["name"] if self.has_allocation else "equal"
+        if rollouts is None and self.has_allocation and self.allocation.needs_budget:
+            raise ConfigError(
+                "the curriculum has an allocation and was asked for no rollouts: pass the budget of these "
+                "prompts as `rollouts`, or leave the allocation out with a host that does not"
+            )
+        if rollouts is not None and not self.allocation.needs_budget:
+            name = self.config["allocation"]["name"]
             raise ConfigError(f"the allocation {name} divides no budget: leave `rollouts` out")
-        self.allocation.check(n, rollouts)
+        if rollouts is not None:
+            self.allocation.check(n, rollouts)
+        return n, step, rollouts
 
     @locked
     def observe(
@@ -429,7 +414,12 @@ class Curriculum:
             self._survival.settle(learnt.prompts, learnt.admitted)
             self._shaping.observe(groups.variance[admitted_P], signal_groups.variance[admitted_P])
             self.ledger.settle(rows[seen], observed=True)
-            auxiliary_samples = checked_samples(self.selection.observe(learnt), self.selection)
+            auxiliary_samples = self.selection.observe(learnt)
+            if auxiliary_samples is not None and PolicyUse.TRAINED not in self.selection.policy_use:
+                raise ConfigError(
+                    f"{type(self.selection).__qualname__}.observe returned samples to train the policy on, "
+                    "and its policy_use lacks PolicyUse.TRAINED, by which hosts make room in their loss"
+                )
             self.allocation.observe(learnt)
             if len(lost):
                 self._free(self.ledger.find(lost))
@@ -612,7 +602,16 @@ class Curriculum:
                     f"checkpoint format {state.get('format')!r:.20} cannot be read; this version of curro "
                     f"reads format {FORMAT}: resume with the version that saved it, or start a new run"
                 )
-            self.check_origin(state)
+            saved = state.get("fingerprint")
+            # a curriculum that was built from a bare number may have been saved before it met its rows
+            is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
+            if not is_numbered and saved != self.table.fingerprint:
+                raise CheckpointError(
+                    f"the checkpoint is of another data set: it has {abbreviated(saved)!r}, this curriculum "
+                    f"{abbreviated(self.table.fingerprint)!r}; resume with the same rows in the same order, "
+                    "or start a new run with --known RUN, which takes over the earlier run's pass rates"
+                )
+            check_configuration(state.get("config"), self.config)
             check_alike(state, here)
             self._load(state)
         except CheckpointError:
@@ -621,37 +620,17 @@ class Curriculum:
             problem = f"{type(error).__name__}: {error}"
             raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {problem}") from error
 
-    def check_origin(self, state: Mapping[str, Any]) -> None:
-        """Compare the data set and the configuration of a saved state with this curriculum's.
-
-        Raises:
-            CheckpointError: they differ; the message has both.
-        """
-        saved = state.get("fingerprint")
-        # a curriculum that was built from a bare number may have been saved before it met its rows
-        is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
-        if not is_numbered and saved != self.table.fingerprint:
-            raise CheckpointError(
-                f"the checkpoint is of another data set: it has {abbreviated(saved)!r}, this curriculum "
-                f"{abbreviated(self.table.fingerprint)!r}; resume with the same rows in the same order, or "
-                "start a new run with --known RUN, which takes over the pass rates of the earlier run"
-            )
-        check_configuration(state.get("config"), self.config)
-
     def _load(self, state: Mapping[str, Any]) -> None:
-        step = state["step"]
-        check_state(0 <= step <= LAST_STEP, "step", "is no training step")
+        self.step, self.admitted = state["step"], state["admitted"]
         self.table.load_state_dict(state["table"])
         self.ledger.load_state_dict(state["ledger"])
-        check_state(self.table["last_step"].max() <= step, "table/last_step", "is after the last step")
-        check_state(self.ledger.steps.max(initial=0) <= step, "ledger/steps", "is after the last step")
-        is_count = 0 <= state["admitted"] <= self.ledger.observed
-        check_state(is_count, "admitted", "is not from 0 to the observed")
+        latest = max(0, int(self.table["last_step"].max()), int(self.ledger.steps.max(initial=0)))
+        check_state(latest <= self.step <= LAST_STEP, "step", "is before others, or none")
+        check_state(0 <= self.admitted <= self.ledger.observed, "admitted")
         parts = state.get("signal_parts", [])
-        check_state(all(isinstance(name, str) for name in parts), "signal_parts", "are not names")
+        check_state(all(isinstance(name, str) for name in parts), "signal_parts")
         if not self._names_signal:
             self.table.signal_parts = tuple(parts)
-        self.step, self.admitted = step, state["admitted"]
         self._groups.load_state_dict(state["meters"])
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])

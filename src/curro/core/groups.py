@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.checkpoint import check_prompt_numbers, check_state
+from curro.core.checkpoint import Stateful, check_prompt_numbers, check_state
 from curro.core.errors import RewardError
 from curro.core.prompts import PromptTable
 from curro.core.registry import OUTCOMES
@@ -45,7 +45,34 @@ def sum_of_parts(parts_RPG: Sequence[np.ndarray]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Groups:
+class Rows:
+    """A record whose arrays have a row a prompt; what else it holds belongs to no single prompt."""
+
+    def take(self, rows: Any) -> Self:
+        """The prompts at `rows`, numbers or bools; a number alone is one row."""
+        rows = [rows] if np.isscalar(rows) else rows
+
+        def taken(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: taken(part) for name, part in value.items()}
+            return value[rows] if isinstance(value, np.ndarray) else value
+
+        return type(self)(**{column.name: taken(getattr(self, column.name)) for column in fields(self)})
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, one part after the other; what is no array is the first part's."""
+        columns = {column.name: [getattr(part, column.name) for part in parts] for column in fields(cls)}
+        return cls(
+            **{
+                name: np.concatenate(values) if isinstance(values[0], np.ndarray) else values[0]
+                for name, values in columns.items()
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Groups(Rows):
     """P groups of G rollouts.
 
     Attributes:
@@ -100,29 +127,23 @@ class Groups:
         """
         signal_PG = sum_of_parts([self.part(name) for name in names])
         scored_PG = self.scored & ~np.isnan(signal_PG)
-        rewards_PG = np.where(scored_PG, signal_PG, 0.0)
-        signal_groups = Groups(
-            self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
+        trained, signal = (
+            groups_of(self.prompts, self.steps, rewards_PG, scored_PG, self.named)
+            for rewards_PG in (self.rewards, signal_PG)
         )
-        if np.array_equal(scored_PG, self.scored):
-            return self, signal_groups
-        return self.of_rollouts(scored_PG), signal_groups
+        return trained, signal
 
-    def of_rollouts(self, rollouts_PG: np.ndarray) -> Groups:
-        """The groups of which only these rollouts, bool (P, G), count as scored."""
-        scored_PG = self.scored & rollouts_PG
-        rewards_PG = np.where(scored_PG, self.rewards, 0.0)
-        return Groups(
-            self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
-        )
 
-    def take(self, rows: np.ndarray) -> Self:
-        """The groups at `rows`."""
-        arrays = {
-            column.name: getattr(self, column.name) for column in fields(self) if column.name != "named"
-        }
-        named = {name: part[rows] for name, part in self.named.items()}
-        return type(self)(**{name: array[rows] for name, array in arrays.items()}, named=named)
+def groups_of(
+    prompts: np.ndarray,
+    steps: np.ndarray,
+    rewards_PG: np.ndarray,
+    scored_PG: np.ndarray,
+    named: Mapping[str, np.ndarray],
+) -> Groups:
+    """The groups with these rewards, of which the scored ones count."""
+    rewards_PG = np.where(scored_PG, rewards_PG, 0.0)
+    return Groups(prompts, steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), named)
 
 
 def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,6 +158,19 @@ def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, 
     mean_P = lowest_P + _row_sums(above_PG) / np.maximum(count_P, 1)
     gap_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
     return mean_P, _row_sums(gap_PG * gap_PG) / np.maximum(count_P, 1)
+
+
+def by_rollouts(
+    weight_P: np.ndarray, count_P: np.ndarray, before_P: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The weight of groups of n rollouts in a moving average, and the average size, float64 (P,) each.
+
+    After groups of n' rollouts on the same average it is a n / (a n + (1 - a) n'), and a if sizes are equal,
+    so that the average is as if from the rollouts put together.
+    """
+    size_P = weight_P * count_P + (1 - weight_P) * before_P
+    is_same_P = count_P == before_P
+    return np.where(is_same_P, weight_P, weight_P * count_P / size_P), np.where(is_same_P, count_P, size_P)
 
 
 def _row_sums(values_PG: np.ndarray) -> np.ndarray:
@@ -289,7 +323,7 @@ def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feed
         beyond_Q = np.flatnonzero(np.abs(values_PG) > limit)
         if len(beyond_Q):
             raise _too_large(table, prompts, values_PG, int(beyond_Q[0]), name, limit)
-    return Groups(prompts, steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), parts)
+    return groups_of(prompts, steps, rewards_PG, scored_PG, parts)
 
 
 def one_reward(score: Any, subject: str) -> float | None:
@@ -319,7 +353,7 @@ def _too_large(
     )
 
 
-class UnlearnedGroups:
+class UnlearnedGroups(Stateful):
     """What is kept of K groups until it is learnt: R numbers of each, the first of which is the prompt.
 
     Groups come in any order, a few or many at a time, as their rollouts happen to end. What a method learns
@@ -332,10 +366,11 @@ class UnlearnedGroups:
 
     Args:
         rows: R.
+        prompts: the number of prompts N.
     """
 
-    def __init__(self, rows: int) -> None:
-        self.groups = np.empty((rows, 0))
+    def __init__(self, rows: int, prompts: float) -> None:
+        self.groups, self._prompts = np.empty((rows, 0)), prompts
 
     def __len__(self) -> int:
         return self.groups.shape[1]
@@ -361,17 +396,16 @@ class UnlearnedGroups:
         groups_RK, self.groups = self.in_order(), self.groups[:, :0]
         return groups_RK
 
-    def load(self, groups_RK: np.ndarray, field: str, size: float = np.inf) -> None:
-        """Restore saved `groups`.
+    def state_dict(self) -> np.ndarray:
+        return self.groups.copy()
 
-        Args:
-            field: of the state, named in messages.
-            size: the number of prompts N.
+    def load_state_dict(self, state: np.ndarray) -> None:
+        """Restore saved `groups`.
 
         Raises:
             CheckpointError: they have other rows, or a number that no group has.
         """
-        check_state(groups_RK.ndim == 2 and len(groups_RK) == len(self.groups), field, "has other rows")
-        check_state(np.isfinite(groups_RK).all(), field, "is not finite")
-        check_prompt_numbers(groups_RK[0], size, field)
-        self.groups = groups_RK.copy()
+        are_groups = state.ndim == 2 and len(state) == len(self.groups) and np.isfinite(state).all()
+        check_state(are_groups, "unlearned")
+        check_prompt_numbers(state[0], self._prompts, "unlearned")
+        self.groups = state.copy()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.core.bases import Reason
+from curro.core.groups import Rows
 from curro.core.policy import AuxiliarySamples
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Rows):
     """What the update needs to know of finished groups.
 
     Attributes:
@@ -47,12 +48,7 @@ class Verdict:
 
     def take(self, rows: ArrayLike) -> Verdict:
         """The groups at `rows`, without the auxiliary samples: those belong to no single group."""
-        arrays = {
-            column.name: getattr(self, column.name)
-            for column in fields(self)
-            if column.name != "auxiliary_samples"
-        }
-        return Verdict(**{name: array[np.atleast_1d(rows)] for name, array in arrays.items()})
+        return replace(super().take(rows), auxiliary_samples=None)
 
 
 @dataclass(frozen=True)
@@ -82,8 +78,8 @@ def multiply_credit(
 
 
 @dataclass(frozen=True, repr=False)
-class Draw:
-    """Prompts to roll out; arrays of shape (P,).
+class Draw(Rows):
+    """Prompts to roll out at a step; arrays of shape (P,).
 
     Attributes:
         prompts: int64, the prompts' numbers in the data set, distinct.
@@ -111,16 +107,3 @@ class Draw:
         counts = Counter(Reason(reason).name.lower() for reason in self.reasons.tolist())
         reasons = ", ".join(f"{count} {name}" for name, count in counts.most_common())
         return f"Draw({len(self)} prompts at step {self.step}{': ' if reasons else ''}{reasons})"
-
-    def take(self, rows: ArrayLike) -> Draw:
-        """The prompts at `rows`."""
-        columns = [column.name for column in fields(self) if column.name != "step"]
-        arrays = {name: getattr(self, name)[rows] for name in columns}
-        return Draw(**arrays, step=self.step)
-
-
-def joined(draws: Sequence[Draw]) -> Draw:
-    """Draws of one step as one."""
-    names = [column.name for column in fields(Draw) if column.name != "step"]
-    columns = {name: np.concatenate([getattr(draw, name) for draw in draws]) for name in names}
-    return Draw(**columns, step=draws[0].step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from curro.core.bases import Allocation
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.groups import Groups
 
 
@@ -32,8 +32,7 @@ class Probe(Allocation):
     needs_budget, looks_first = False, True
 
     def __init__(self, *, first: int = 2, most: int = 16) -> None:
-        if not 2 <= first <= most:
-            raise ConfigError(f"first and most are 2 <= first <= most, not {first} and {most}")
+        require(2 <= first <= most, "first", "from 2, and at most `most`", first)
         self.first, self.most = first, most
 
     def more(self, groups: Groups, budget: int) -> np.ndarray:

@@ -8,13 +8,12 @@ over to others. docs/frontier.md works one prompt out by hand, from its prior to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.checkpoint import check_prompt_numbers, check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.features import Features
@@ -64,6 +63,7 @@ class FeaturePosterior(FadedPosterior):
     """
 
     needs_second_visits = False
+    remembered = (*FadedPosterior.remembered, "recent", "new", "is_fitted")
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class FeaturePosterior(FadedPosterior):
         known: str | None = None,
     ) -> None:
         super().__init__(thompson=thompson, half_life=half_life)
-        if prior_rollouts is not None and not prior_rollouts > 0:
-            raise ConfigError(f"prior_rollouts is a number of rollouts above 0, not {prior_rollouts}")
+        is_count = prior_rollouts is None or prior_rollouts > 0
+        require(is_count, "prior_rollouts", "a number of rollouts above 0", prior_rollouts)
         self.features, self.prior_rollouts = Features(features, known), prior_rollouts
         if self.features.needs_policy:
             self.policy_use = PolicyUse.ASKED
@@ -144,26 +144,25 @@ class FeaturePosterior(FadedPosterior):
             variances.fit(read_KE, np.clip(4 * unbiased_K / span**2, 0, 1), weight_K)
         self.new, self.is_fitted = 0, True
 
-    def state_dict(self) -> dict[str, Any]:
-        fitted = {"recent": self.recent.copy(), "new": self.new, "is_fitted": self.is_fitted}
-        if self.is_fitted:
-            states = (regression.state_dict() for regression in self.regressions)
-            fitted |= dict(zip(("means", "variances"), states, strict=True))
-        return super().state_dict() | fitted
+    def state_dict(self) -> Any:
+        return super().state_dict() | {
+            name: regression.state_dict() for name, regression in self._fitted().items()
+        }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        parts = ("means", "variances")
-        super().load_state_dict({name: value for name, value in state.items() if name not in parts})
-        recent = state["recent"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        recent = self.recent
         are_groups = len(recent) == 4 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
-        check_state(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
+        check_state(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent")
         check_prompt_numbers(recent[0], self.table.size, "posterior/recent")
-        check_state(not self.is_fitted or parts[0] in state, "posterior/means", "is missing")
-        if self.is_fitted:
-            for name, regression in zip(parts, self.regressions, strict=True):
-                regression.load_state_dict(state[name])
+        for name, regression in self._fitted().items():
+            regression.load_state_dict(state[name])
         if recent.shape[1]:
             self.rows_KD = self.features.of(recent[0].astype(np.int64))
+
+    def _fitted(self) -> dict[str, LogisticRegression]:
+        """The regressions by their names in a state, which has them from the first fit on."""
+        return dict(zip(("means", "variances"), self.regressions, strict=True)) if self.is_fitted else {}
 
 
 def _with_variance(features_PD: np.ndarray, rate_P: np.ndarray) -> np.ndarray:

@@ -3,25 +3,24 @@ moves.
 
 `FadedPosterior` is the whole model: a prior shared by all prompts, the evidence of each prompt, and the
 half-life with which evidence fades, both of which are learnt. It is the predictor of `posterior`, and what
-prioritized replay and the knapsack read. `check_posterior` refuses a saved state that groups of rollouts
-cannot have made.
+prioritized replay and the knapsack read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.bases import Predictor
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.prompts import PromptTable
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
+MOMENTS = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
 _WINDOW = 512
 NARROW, WIDE = 0.05, 50.0
 """The prior counts as this many rollouts at least and at most."""
@@ -69,10 +68,11 @@ class FadedPosterior(Predictor):
     """
 
     needs_second_visits = True
+    remembered: tuple[str, ...] = (*MOMENTS, "losses", "unlearned")
 
     def __init__(self, *, thompson: bool = True, half_life: float | None = None) -> None:
-        if half_life is not None and not half_life > 0:
-            raise ConfigError(f"half_life is a number of training steps above 0, not {half_life}")
+        is_time = half_life is None or half_life > 0
+        require(is_time, "half_life", "a number of training steps above 0", half_life)
         self.thompson, self.fixed = thompson, half_life
         self.posterior = self
 
@@ -85,7 +85,7 @@ class FadedPosterior(Predictor):
         # one pseudo-visit of a prompt whose success rate is uniform on [0, 1]
         self.prior_mean, self.prior_square, self.prior_within = 1 / 2, 1 / 2, 1 / 6
         # rows of each group: prompt, age of the evidence, size, mean, variance, lowest and highest rate
-        self.unlearned = UnlearnedGroups(7)
+        self.unlearned = UnlearnedGroups(7, table.size)
         self.losses = np.zeros(len(HALF_LIVES))
 
     @property
@@ -168,7 +168,7 @@ class FadedPosterior(Predictor):
 
     def observe(self, outcome: Groups) -> None:
         """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
-        rate, (worst, best) = self.table.success_rate, self.table.reward_range
+        rate = self.table.success_rate
         lowest = np.where(outcome.scored, outcome.rewards, np.inf).min(axis=1)
         highest = np.where(outcome.scored, outcome.rewards, -np.inf).max(axis=1)
         self.unlearned.add(
@@ -176,7 +176,7 @@ class FadedPosterior(Predictor):
             np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
             outcome.count,
             rate(outcome.mean),
-            outcome.variance / (best - worst) ** 2,
+            self.table.informativeness(outcome.variance),
             rate(lowest),
             rate(highest),
         )
@@ -246,42 +246,20 @@ class FadedPosterior(Predictor):
             "posterior/prior_concentration": concentration,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        names = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
-        arrays = {"losses": self.losses.copy(), "unlearned": self.unlearned.groups.copy()}
-        return {name: float(getattr(self, name)) for name in names} | arrays
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_posterior(state, FadedPosterior.state_dict(self))
-        is_evidence = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
-        check_state(is_evidence and np.isfinite(self.count).all(), "table/evidence", "is none")
-        self.unlearned.load(state["unlearned"], "posterior/unlearned", self.table.size)
-        for name in state.keys() - {"unlearned"}:
-            value = state[name]
-            setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
-
-
-def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Check the state of a `FadedPosterior` against one that has learnt nothing yet.
-
-    Raises:
-        CheckpointError: something is missing, of another shape, or no number that rewards have.
-    """
-    for name in here:
-        check_state(name in state, f"posterior/{name}", "is missing")
-    check_state(len(state["unlearned"]) == len(here["unlearned"]), "posterior/unlearned", "has other rows")
-    _, age, count, _, variance, _, _ = state["unlearned"]
-    counts = age.min(initial=0) >= 0 and count.min(initial=1) >= 1 and variance.min(initial=0) >= 0
-    check_state(counts, "posterior/unlearned", "is not of groups")
-    losses = state["losses"]
-    check_state(losses.shape == here["losses"].shape, "posterior/losses", "is not of the half-lives")
-    numbers = [value for value in state.values() if isinstance(value, float | int)]
-    check_state(np.isfinite([*numbers, *losses]).all(), "posterior", "has numbers that are not finite")
-    # rewards and the range's ends go to 1e15, and a range there is 1/8 wide or wider: rates go to 1.6e16
-    ranges = -1e17 <= state["low"] < state["high"] <= 1e17 and state["prior_visits"] > 0
-    moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e17
-    is_within = 0 <= state["prior_within"] <= 1e34
-    check_state(ranges and moments and is_within, "posterior", "has moments that no rewards have")
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        evidence = np.stack([self.count, self.mean, self.variance])
+        is_evidence = np.isfinite(evidence).all() and (evidence[[0, 2]] >= 0).all()
+        check_state(is_evidence, "table/evidence")
+        _, age, count, _, variance, _, _ = self.unlearned.groups
+        are_groups = age.min(initial=0) >= 0 and count.min(initial=1) >= 1 and variance.min(initial=0) >= 0
+        check_state(are_groups, "posterior/unlearned")
+        numbers = [getattr(self, name) for name in MOMENTS]
+        is_finite = self.losses.shape == HALF_LIVES.shape and np.isfinite([*numbers, *self.losses]).all()
+        # rewards and the range's ends go to 1e15, and a range there is 1/8 wide or wider: rates go to 1.6e16
+        has_range = -1e17 <= self.low < self.high <= 1e17 and self.prior_visits > 0
+        is_moment = max(abs(self.prior_mean), abs(self.prior_square) ** 0.5) <= 1e17
+        check_state(is_finite and has_range and is_moment and 0 <= self.prior_within <= 1e34, "posterior")
 
 
 def mixture(mu: Any, t: Any, k: Any, n: Any, m: Any, s: Any) -> tuple[Any, Any, Any]:

@@ -8,14 +8,13 @@ the paper's pools.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core import registry
 from curro.core.bases import Choice, Outcome, Reason, Selection
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.loading import load_object
 from curro.core.prompts import PromptTable
 from curro.methods.index import Proportional
@@ -79,12 +78,12 @@ class FadedReplay(Selection):
     """
 
     needs_second_visits = True
+    remembered = ("posterior", "thompson")
 
     def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:
-        if candidates < 2 or candidates % 2:
-            raise ConfigError(f"candidates is an even number from 2, not {candidates}")
-        if not 0 <= exploration <= 1:
-            raise ConfigError(f"exploration is in [0, 1], not {exploration}")
+        is_even = candidates >= 2 and candidates % 2 == 0
+        require(is_even, "candidates", "an even number from 2", candidates)
+        require(0 <= exploration <= 1, "exploration", "in [0, 1]", exploration)
         self.candidates, self.exploration = candidates, exploration
         self.posterior = FadedPosterior()
 
@@ -122,12 +121,8 @@ class FadedReplay(Selection):
     def metrics(self) -> dict[str, float]:
         return self.posterior.metrics()
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"posterior": self.posterior.state_dict(), "thompson": self.thompson.bit_generator.state}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.posterior.load_state_dict(state["posterior"])
-        self.thompson.bit_generator.state = state["thompson"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
         self.tree = Proportional(self.posterior.variance.astype(np.float64))
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.prompts import PromptTable
 from curro.methods.index import Proportional
 
 PRIORITIES = ("last", "mean", "max", "informativeness")
-STATISTICS = ("raw", "smoothed")
-NORMALIZERS = ("batch", "all")
 _STANDARD = 1e-4
 """Added to the standard deviation of (1)."""
 
@@ -66,21 +63,13 @@ class PrioritizedSampling(Selection):
         epsilon: float = 1e-6,
         normalize: str = "batch",
     ) -> None:
-        for name, value, known in (
-            ("priority", priority, PRIORITIES),
-            ("statistics", statistics, STATISTICS),
-            ("normalize", normalize, NORMALIZERS),
-        ):
-            if value not in known:
-                raise ConfigError(f"{name} is one of {', '.join(known)}, not {value!r}")
-        if not 0 <= exponent <= 10:
-            raise ConfigError(f"exponent is in [0, 10], not {exponent}")
-        if not 0 <= beta <= 1:
-            raise ConfigError(f"beta is in [0, 1], not {beta}")
-        if anneal_steps < 0:
-            raise ConfigError(f"anneal_steps is a number from 0, not {anneal_steps}")
-        if not 1e-12 <= epsilon <= 1:
-            raise ConfigError(f"epsilon is in [1e-12, 1], not {epsilon}")
+        require(priority in PRIORITIES, "priority", f"one of {', '.join(PRIORITIES)}", priority)
+        require(statistics in ("raw", "smoothed"), "statistics", "raw or smoothed", statistics)
+        require(normalize in ("batch", "all"), "normalize", "batch or all", normalize)
+        require(0 <= exponent <= 10, "exponent", "in [0, 10]", exponent)
+        require(0 <= beta <= 1, "beta", "in [0, 1]", beta)
+        require(anneal_steps >= 0, "anneal_steps", "a number from 0", anneal_steps)
+        require(1e-12 <= epsilon <= 1, "epsilon", "in [1e-12, 1]", epsilon)
         self.priority, self.statistics, self.normalize = priority, statistics, normalize
         self.exponent, self.beta, self.anneal_steps = exponent, beta, anneal_steps
         self.epsilon = epsilon
@@ -127,8 +116,7 @@ class PrioritizedSampling(Selection):
 
     def _priorities(self, outcome: Outcome) -> np.ndarray:
         if self.priority == "informativeness":
-            low, high = self.table.reward_range
-            return outcome.variance / (high - low) ** 2 + self.epsilon
+            return self.table.informativeness(outcome.variance) + self.epsilon
         if self.statistics == "smoothed":
             size_PG, scale_P = np.abs(outcome.advantages), 1.0
         else:
@@ -152,7 +140,7 @@ class PrioritizedSampling(Selection):
             "pspo/effective_prompts": float(weights_N.sum() ** 2 / np.square(weights_N).sum()),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
-        check_state(is_positive, "table/pps_priority", "is not above 0 and finite")
+        check_state(is_positive, "table/pps_priority")
         self.tree = Proportional(self.priority_N**self.exponent)

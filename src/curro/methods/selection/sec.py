@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.groups import UnlearnedGroups
 from curro.core.prompts import PromptTable
 
@@ -51,6 +50,7 @@ class SelfEvolvingCurriculum(Selection):
     """
 
     prefix = "sec"
+    remembered: tuple[str, ...] = ("value_C", "unlearned", "step", "names")
 
     def __init__(
         self,
@@ -61,12 +61,9 @@ class SelfEvolvingCurriculum(Selection):
         rate: float = 0.5,
         standardize: bool = False,
     ) -> None:
-        if not 1 <= categories <= _MOST:
-            raise ConfigError(f"categories is in 1..{_MOST}, not {categories}")
-        if not temperature > 0:
-            raise ConfigError(f"temperature is above 0, not {temperature}")
-        if not 0 < rate <= 1:
-            raise ConfigError(f"rate is in (0, 1], not {rate}")
+        require(1 <= categories <= _MOST, "categories", f"in 1..{_MOST}", categories)
+        require(temperature > 0, "temperature", "above 0", temperature)
+        require(0 < rate <= 1, "rate", "in (0, 1]", rate)
         self.column, self.categories = column, categories
         self.temperature, self.rate, self.standardize = temperature, rate, standardize
 
@@ -76,7 +73,7 @@ class SelfEvolvingCurriculum(Selection):
         self.category_N = table.add("sec_category", np.int16, 0)
         self.category_N[:] = category_N
         self.value_C = np.zeros(len(self.names))
-        self.unlearned = UnlearnedGroups(3)  # prompt, category and mean |A| of each group
+        self.unlearned = UnlearnedGroups(3, table.size)  # prompt, category and mean |A| of each group
         self.step = -1
 
     def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
@@ -171,22 +168,9 @@ class SelfEvolvingCurriculum(Selection):
             for quantity, number in (("value", value), ("chance", chance))
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "value": self.value_C.copy(),
-            "unlearned": self.unlearned.groups.copy(),
-            "step": self.step,
-            "names": self.names,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        known = len(state["names"])
-        inside = self.category_N.min() >= 0 and self.category_N.max() < known
-        is_finite = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
-        check_state(inside and is_finite, "sec", "is not of its categories")
-        self.unlearned.load(state["unlearned"], "sec/unlearned", self.table.size)
-        categories = self.unlearned.groups[1]
-        is_known = categories.min(initial=0) >= 0 and categories.max(initial=0) < known
-        check_state(is_known, "sec/unlearned", "is not of its categories")
-        self.value_C, self.step = state["value"].copy(), state["step"]
-        self.names = list(state["names"])
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        known = len(self.names)
+        check_state(self.value_C.shape == (known,) and np.isfinite(self.value_C).all(), "sec/value")
+        categories = np.concatenate([self.category_N, self.unlearned.groups[1]])
+        check_state(categories.min() >= 0 and categories.max() < known, "sec/names")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,8 @@ class Uniform(Selection):
 
     The probabilities are 1 over the free prompts, without knowledge of the pass.
     """
+
+    remembered: tuple[str, ...] = ("seed", "epoch", "position")
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -91,16 +92,11 @@ class Uniform(Selection):
             self.turns_N[choice.prompts] -= 1
             self._place(self.turns_N, choice.prompts)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        is_position = 0 <= state["position"] < self.table.size and state["epoch"] >= 0
-        check_state(is_position, "uniform", "is at no position of a pass")
-        is_count = self.turns_N is None or (self.turns_N >= 0).all()
-        check_state(is_count, "table/uniform_turns", "is below 0")
-        self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        check_state(0 <= self.position < self.table.size and self.epoch >= 0, "uniform/position")
         self._shuffle()
         if self.turns_N is not None:
+            check_state((self.turns_N >= 0).all(), "table/uniform_turns")
             self._ranks.clear()
             self._place(self.turns_N, np.arange(self.table.size))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from curro.core.bases import Predictor
 from curro.core.checkpoint import check_prompt_numbers, check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.core.prompts import PromptTable
@@ -27,7 +26,6 @@ WINDOW = 64
 """The latest pairs among which `spread` chooses."""
 LARGEST = 0.25
 """The largest variance of rewards in [0, 1] (METIS, section 3)."""
-_NUMBERS = ("baseline", "step", "judgments", "failures")
 _NUMBER = re.compile(r"\s{0,8}([0-9]{1,3}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s{0,8}\}")
 
 
@@ -58,6 +56,10 @@ class Metis(Predictor):
         ConfigError: an option that is none of these, a template or a function that cannot be used.
     """
 
+    remembered = (
+        "memory", "rewards", "predicted", "unlearned", "baseline", "step", "judgments", "failures"
+    )  # fmt: skip
+
     def __init__(
         self,
         *,
@@ -71,15 +73,11 @@ class Metis(Predictor):
         cut: int = 2000,
         strip: str | None = None,
     ) -> None:
-        for name, is_right, rule, value in (
-            ("exemplars", exemplars >= 0, "a number from 0", exemplars),
-            ("weight", 0 <= weight < np.inf, "a finite number from 0", weight),
-            ("baseline_rate", 0 <= baseline_rate <= 1, "in [0, 1]", baseline_rate),
-            ("failed", failed in FAILED, f"one of {', '.join(FAILED)}", failed),
-            ("max_tokens", max_tokens >= 1, "a number from 1", max_tokens),
-        ):
-            if not is_right:
-                raise ConfigError(f"{name} is {rule}, not {value!r}")
+        require(exemplars >= 0, "exemplars", "a number from 0", exemplars)
+        require(0 <= weight < np.inf, "weight", "a finite number from 0", weight)
+        require(0 <= baseline_rate <= 1, "baseline_rate", "in [0, 1]", baseline_rate)
+        require(failed in FAILED, "failed", f"one of {', '.join(FAILED)}", failed)
+        require(max_tokens >= 1, "max_tokens", "a number from 1", max_tokens)
         self.exemplars, self.weight, self.baseline_rate = exemplars, float(weight), baseline_rate
         self.policy_use = PolicyUse.ASKED | (PolicyUse.TRAINED if weight > 0 else PolicyUse.NONE)
         self.failed, self.max_tokens = failed, max_tokens
@@ -93,7 +91,7 @@ class Metis(Predictor):
         self.pending: dict[int, Judgment] = {}
         self.memory = np.empty((2, 0))
         self.candidates: dict[int, Judgment] = {}
-        self.unlearned = UnlearnedGroups(2)
+        self.unlearned = UnlearnedGroups(2, table.size)
         self.rewards = np.empty(0)
         self.baseline, self.step = 0.0, -1
         self.judgments = self.failures = 0
@@ -147,8 +145,7 @@ class Metis(Predictor):
 
     def observe(self, outcome: Groups) -> AuxiliarySamples | None:
         """The judgments of these prompts, their rewards (8) less the baseline as advantages."""
-        low, high = self.table.reward_range
-        realised_P = np.minimum(outcome.variance / (high - low) ** 2, LARGEST)
+        realised_P = np.minimum(self.table.informativeness(outcome.variance), LARGEST)
         self.unlearned.add(outcome.prompts, realised_P)
         made = [self.pending.pop(prompt, None) for prompt in outcome.prompts.tolist()]
         judged = [
@@ -190,19 +187,17 @@ class Metis(Predictor):
             "judge/failures": float(self.failures),
         }
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Any:
         pending = [
             [prompt, list(made.prompt_ids), list(made.completion_ids), made.predicted]
             for prompt, made in sorted(self.pending.items())
         ]
-        arrays = {name: getattr(self, name).copy() for name in ("memory", "rewards", "predicted")}
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
-        return {"pending": pending, "unlearned": self.unlearned.groups.copy(), **arrays, **numbers}
+        return super().state_dict() | {"pending": pending}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_state(len(state["memory"]) == 2, "metis/memory", "is not of pairs")
-        check_state((state["memory"][1] >= 0).all(), "metis/memory", "has variances below 0")
-        check_prompt_numbers(state["memory"][0], self.table.size, "metis/memory")
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        check_state(len(self.memory) == 2 and (self.memory[1] >= 0).all(), "metis/memory")
+        check_prompt_numbers(self.memory[0], self.table.size, "metis/memory")
         self.pending = {
             prompt: Judgment(
                 tuple(map(operator.index, asked)), tuple(map(operator.index, answered)), float(value)
@@ -210,11 +205,6 @@ class Metis(Predictor):
             for prompt, asked, answered, value in state["pending"]
         }
         check_prompt_numbers(np.array(list(self.pending), np.float64), self.table.size, "metis/pending")
-        self.unlearned.load(state["unlearned"], "metis/unlearned", self.table.size)
-        for name in ("memory", "rewards", "predicted"):
-            setattr(self, name, state[name].copy())
-        for name in _NUMBERS:
-            setattr(self, name, state[name])
 
 
 def read_prediction(text: str) -> float:
