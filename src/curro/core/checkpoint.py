@@ -143,13 +143,12 @@ def _read(raw: BinaryIO, size: int, problem: str) -> dict[str, Any]:
             if sum(entry.file_size for entry in entries) > size:
                 raise ValueError("its entries share bytes, and a small file could fill the memory")
             values = json.loads(file[_VALUES].tobytes())
-            for name in file.files:
+            for name in set(file.files) - {_VALUES}:
                 *outer, leaf = name.split("/")
                 inside = values
                 for part in outer:
                     inside = inside[part]
-                if name != _VALUES:
-                    inside[leaf] = file[name]
+                inside[leaf] = file[name]
             return values
     except Exception as error:  # whatever damaged bytes make of NumPy, zipfile and json
         # NumPy's advice for bytes that it does not know is to load them unsafely
@@ -163,20 +162,18 @@ def check_alike(saved: Any, here: Any, field: str = "state") -> None:
     Names, lengths and values are checked by whoever knows them: some names are there only after a first
     update.
     """
-    if isinstance(here, Mapping):
-        if not isinstance(saved, Mapping):
-            raise _other(field, saved, "a dict")
-        for name, value in here.items():
-            if name in saved:
-                check_alike(saved[name], value, f"{field}/{name}")
-    elif isinstance(here, np.ndarray):
-        if not isinstance(saved, np.ndarray) or saved.dtype != here.dtype or saved.ndim != here.ndim:
-            raise _other(field, saved, f"an array of {here.dtype} with {here.ndim} dimensions")
-    elif isinstance(here, float):
-        if type(saved) not in (int, float):
-            raise _other(field, saved, "a number")
-    elif type(saved) is not type(here):
-        raise _other(field, saved, f"a value of type {type(here).__name__}")
+    if isinstance(here, Mapping) and isinstance(saved, Mapping):
+        for name in here.keys() & saved.keys():
+            check_alike(saved[name], here[name], f"{field}/{name}")
+    elif _kind(saved) != _kind(here) and not (isinstance(here, float) and type(saved) is int):
+        value = f"{saved.dtype}{saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.50}"
+        raise CheckpointError(f"the checkpoint is damaged: {field} is {value}, not {_kind(here)}")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} with {value.ndim} dimensions"
+    return "a number" if isinstance(value, float) else f"a value of type {type(value).__name__}"
 
 
 def check_state(condition: Any, field: str, problem: str = "is not of any run") -> None:
@@ -189,8 +186,3 @@ def check_prompt_numbers(prompts: np.ndarray, size: float, field: str) -> None:
     """Raise a CheckpointError unless all are numbers of prompts: whole ones from 0 to size - 1."""
     known = (prompts >= 0) & (prompts < size) & (prompts == np.floor(prompts))
     check_state(known.all(), field, "are not of the table")
-
-
-def _other(field: str, saved: Any, expected: str) -> CheckpointError:
-    value = f"{saved.dtype}{saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.50}"
-    return CheckpointError(f"the checkpoint is damaged: {field} is {value}, not {expected}")

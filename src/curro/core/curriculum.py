@@ -37,6 +37,7 @@ from curro.core.configuration import (
 )
 from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
+from curro.core.identity import DatasetRows, check_same_rows
 from curro.core.meters import GroupMeter, RangeMeter, ShapingMeter, SurvivalMeter
 from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
@@ -121,8 +122,6 @@ class Curriculum:
         seed: int = 0,
     ) -> None:
         if _are_rows(prompts):
-            from curro.core.identity import DatasetRows
-
             prompts = DatasetRows(cast(Sequence[Mapping[str, Any]], prompts))
         keys = getattr(prompts, "keys", None)
         self.table = PromptTable(
@@ -190,16 +189,13 @@ class Curriculum:
     def default_signal(self, names: Sequence[str]) -> tuple[str, ...]:
         """Take the parts of the reward that verify the answer as the signal, where the user named none.
 
-        Hosts that know the reward's parts call this before the first outcome. The choice is saved, and a run
-        that began with another signal goes on with that one.
-
-        Args:
-            names: of all parts.
+        Hosts that know the names of the reward's parts call this before the first outcome. The choice is
+        saved, and a run that began with another signal goes on with that one.
 
         Returns:
             The signal, where this call has chosen one. None is chosen where the user named a signal, or a
-            reward range other than (0, 1), the verifiers'; nor if no part verifies the answer
-            (`curro.core.groups.outcome_parts`), or all do.
+            reward range other than (0, 1), the verifiers'; nor if no part or all parts verify the answer
+            (`curro.core.groups.outcome_parts`).
         """
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed
         if is_settled or self.table.reward_range != (0.0, 1.0):
@@ -236,9 +232,14 @@ class Curriculum:
             raise ConfigError(sentence)
         return sentence
 
-    def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
-        """Give the groups with the rewards that are trained on, and with the signal's."""
-        return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
+    def _read(
+        self, tickets: ArrayLike, rewards: ArrayLike, named: Mapping[str, ArrayLike] | None
+    ) -> tuple[np.ndarray, Groups, Groups]:
+        """The rows of these tickets in the ledger, and their groups: as trained on, and with the signal."""
+        feedback, ledger = Feedback.read(tickets, rewards, named), self.ledger
+        rows = ledger.find(feedback.tickets)
+        groups = read_groups(self.table, ledger.prompts[rows], ledger.steps[rows], feedback)
+        return rows, *(groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups))
 
     @locked
     def check_rows(self, rows: Any, name: str = "the data set") -> None:
@@ -252,11 +253,8 @@ class Curriculum:
             name: of the rows, for the message.
 
         Raises:
-            ConfigError: another number of rows, or another fingerprint; the message has the first eight
-                characters of both.
+            ConfigError: another number of rows, or another fingerprint.
         """
-        from curro.core.identity import check_same_rows
-
         check_same_rows(self.table.size, self.table.fingerprint, rows, name)
         if self.table.is_numbered:
             self.table.adopt(rows)
@@ -270,8 +268,8 @@ class Curriculum:
     def expect(self, steps: int) -> None:
         """Say how many training steps the run has; hosts that know it call this before training.
 
-        After a tenth of them the log says so where the method finds no more than uniform sampling. Without
-        this call that is first asked after 128 groups. The number is not saved.
+        After a tenth of them, and without this call after 128 groups, the log says so where the method finds
+        no more than uniform sampling. The number is not saved.
 
         Raises:
             ConfigError: steps < 1.
@@ -327,10 +325,7 @@ class Curriculum:
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
     def _divide(self, choice: Choice, step: int, budget: int | None) -> tuple[Choice, np.ndarray]:
-        """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides.
-
-        The selection hears of chosen prompts that get none: they are free again.
-        """
+        """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides."""
         if budget is None:
             initial, n = self.allocation.initial(choice.reasons), len(choice.prompts)
             return choice, checked_division(initial, n, 2**62, self.allocation, spends_all=False)
@@ -398,16 +393,12 @@ class Curriculum:
             RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
                 where that is below 1); a part of the signal is missing.
         """
-        feedback = Feedback.read(tickets, rewards, named)
-        rows = self.ledger.find(feedback.tickets)
-        prompts, weights_P = self.ledger.prompts[rows], self.ledger.weights[rows]
-        groups, signal_groups = self._split_signal(
-            read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
-        )
+        rows, groups, signal_groups = self._read(tickets, rewards, named)
+        prompts, weights_P, tickets_P = groups.prompts, self.ledger.weights[rows], self.ledger.tickets[rows]
         # before anything is settled: a user may have made warnings errors
         self._range.observe(signal_groups)
         is_scored_P = signal_groups.count > 0
-        seen, lost = np.flatnonzero(is_scored_P), feedback.tickets[~is_scored_P]
+        seen, lost = np.flatnonzero(is_scored_P), tickets_P[~is_scored_P]
         with self._undone_on_error(prompts):
             outcome, credited_PG = self._judge(groups, signal_groups)
             learnt, admitted_P = outcome.take(seen) if len(lost) else outcome, outcome.admitted
@@ -424,9 +415,7 @@ class Curriculum:
             if len(lost):
                 self._free(self.ledger.find(lost))
         self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
-        self._groups.observe(
-            feedback.tickets[seen], learnt.prompts, learnt.variance, learnt.mean, step=self.step
-        )
+        self._groups.observe(tickets_P[seen], learnt.prompts, learnt.variance, learnt.mean, step=self.step)
         if len(lost):
             self._groups.drop(lost)
             self._survival.settle(prompts[~is_scored_P], None, "unscored")
@@ -445,10 +434,7 @@ class Curriculum:
 
     @contextmanager
     def _undone_on_error(self, prompts: np.ndarray) -> Iterator[None]:
-        """Where a method raises, reopen the tickets and take back what the advantage noted of prompts (P,).
-
-        A class of the user's may raise after its tickets were settled, and a host may report them again.
-        """
+        """Where a user's method raises, reopen the tickets and take back what the advantage noted."""
         open_tickets = self.ledger.open_tickets
         noted = [(column, column[prompts]) for column in self._advantage_columns]
         remembered = self.advantage.state_dict()
@@ -462,11 +448,7 @@ class Curriculum:
             raise
 
     def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray]:
-        """What becomes of finished groups, and the rollouts that may update the policy, bool (P, G).
-
-        Advantages follow from the trained rewards of `groups`; by the signal's, in `signal_groups`, the gate
-        and the selection decide.
-        """
+        """What becomes of finished groups, and the rollouts that may update the policy, bool (P, G)."""
         advantages_PG = checked_answer(self.advantage(groups), groups.rewards.shape, "fiu", self.advantage)
         passes_P = checked_answer(self.admission(signal_groups), groups.mean.shape, "b", self.admission)
         admitted_P, credited_PG = (signal_groups.count > 0) & passes_P, signal_groups.scored
@@ -504,10 +486,8 @@ class Curriculum:
             ConfigError: a budget below 0.
         """
         budget = _whole_number("rollouts", rollouts, least=0)
-        feedback = Feedback.read(tickets, rewards, named)
-        rows = self.ledger.find(feedback.tickets)
-        groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
-        further = self.allocation.more(self._split_signal(groups)[1], budget)
+        rows, _, signal_groups = self._read(tickets, rewards, named)
+        further = self.allocation.more(signal_groups, budget)
         return checked_division(further, len(rows), budget, self.allocation, spends_all=False)
 
     def credit(self, verdicts: Verdict | Credited | Sequence[Verdict | Credited]) -> np.ndarray:

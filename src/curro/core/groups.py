@@ -30,8 +30,6 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
     """The parts of a reward that verify the answer, where it has others too; else none.
 
     A part is known by what stands before the first colon of its name, so that `code:timeout=5` is `code`.
-    Parts that reward a length or a format are none of `OUTCOMES`, nor are rewards
-    of a user's own, which `signal` names.
     """
     parts = list(names)
     outcomes = tuple(name for name in parts if name.partition(":")[0] in OUTCOMES)
@@ -117,10 +115,9 @@ class Groups(Rows):
         return self.named[name]
 
     def by_parts(self, names: Sequence[str]) -> tuple[Groups, Groups]:
-        """These groups as they are trained on, and with the signal in place of the trained reward.
+        """These groups as they are trained on, and with the signal, the sum of these parts, as reward.
 
-        The signal is the sum of these parts. A rollout has it if it is scored and has one of the parts. A
-        rollout without it counts as not scored in both.
+        A rollout has the signal if it is scored and has one of the parts; else it is not scored in either.
 
         Raises:
             RewardError: the groups carry no part of a name.
@@ -202,14 +199,11 @@ class Feedback:
         Raises:
             RewardError: rewards that are not numbers, or groups of several lengths; a part of another shape.
         """
-        rewards_PG, parts = _numbers(rewards), {}
+        rewards_PG, parts = _numbers(rewards, "rewards are"), {}
         if named is not None and not isinstance(named, Mapping):
             raise RewardError(f"`named` is the parts of the rewards by their names, not {named!r:.80}")
         for name, part in (named or {}).items():
-            try:
-                parts[name] = np.array(part, np.float64)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise RewardError(f"the named reward {name!r} is not a number a rollout: {error}") from error
+            parts[name] = _numbers(part, f"the named reward {name!r} is not")
             if parts[name].shape != rewards_PG.shape:
                 raise RewardError(
                     f"the named reward {name!r} has shape {parts[name].shape}, "
@@ -224,10 +218,7 @@ class Feedback:
 
     @classmethod
     def of_groups(
-        cls,
-        tickets: Sequence[int],
-        rewards: Sequence[np.ndarray],
-        named: Sequence[Mapping[str, np.ndarray]],
+        cls, tickets: Sequence[int], rewards: Sequence[np.ndarray], named: Sequence[Mapping[str, np.ndarray]]
     ) -> Self:
         """The feedback on groups that may differ in size and in parts: NaN where a group has none."""
         size = max((len(rewards_G) for rewards_G in rewards), default=0)
@@ -263,10 +254,7 @@ class Feedback:
 
 
 class MissingRewards:
-    """Ends a run that never has a reward, from which nothing could be learned however long it went on.
-
-    It counts the groups that the curriculum drops before it has observed any.
-    """
+    """Ends a run that never has a reward: counts the groups that are dropped before one is observed."""
 
     def __init__(self) -> None:
         self._groups, self._has_rewards = 0, False
@@ -275,12 +263,8 @@ class MissingRewards:
     def count(self, feedback: Feedback, batch: int) -> None:
         """Count P groups without the signal, of a run in which no group has had it.
 
-        Args:
-            feedback: on the groups.
-            batch: how many groups a batch has; 0 before the first has begun.
-
         Raises:
-            RewardError: that many were counted, and a batch has begun.
+            RewardError: as many as a `batch` has were counted; it is 0 before the first has begun.
         """
         self._groups += len(feedback.tickets)
         self._has_rewards |= not np.isnan(feedback.rewards).all()
@@ -297,14 +281,14 @@ class MissingRewards:
         )
 
 
-def _numbers(rewards: ArrayLike) -> np.ndarray:
+def _numbers(rewards: ArrayLike, problem: str) -> np.ndarray:
     try:
         # NumPy reads no tensor on a GPU, in bfloat16 or with a gradient, and their `tolist` does
         if not isinstance(rewards, np.ndarray) and hasattr(rewards, "tolist"):
             rewards = rewards.tolist()
         return np.array(rewards, np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
-        raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
+        raise RewardError(f"{problem} a number a rollout, groups of one length: {error}") from error
 
 
 def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feedback: Feedback) -> Groups:
@@ -320,9 +304,12 @@ def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feed
     limit = largest_reward(table.reward_range)
     parts = {name: np.where(scored_PG, part_PG, np.nan) for name, part_PG in feedback.named.items()}
     for name, values_PG in {"reward": rewards_PG, **parts}.items():
-        beyond_Q = np.flatnonzero(np.abs(values_PG) > limit)
-        if len(beyond_Q):
-            raise _too_large(table, prompts, values_PG, int(beyond_Q[0]), name, limit)
+        for row, rollout in np.argwhere(np.abs(values_PG) > limit)[:1].tolist():
+            raise RewardError(
+                f"rollout {rollout} of prompt {table.key(int(prompts[row]))!r} has the {name} "
+                f"{values_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; pass NaN for "
+                "a rollout that could not be scored"
+            )
     return groups_of(prompts, steps, rewards_PG, scored_PG, parts)
 
 
@@ -342,24 +329,12 @@ def one_reward(score: Any, subject: str) -> float | None:
     return number
 
 
-def _too_large(
-    table: PromptTable, prompts: np.ndarray, rewards_PG: np.ndarray, number: int, name: str, limit: float
-) -> RewardError:
-    row, rollout = divmod(number, rewards_PG.shape[1])
-    return RewardError(
-        f"rollout {rollout} of prompt {table.key(int(prompts[row]))!r} has the {name} "
-        f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
-        "pass NaN for a rollout that could not be scored"
-    )
-
-
 class UnlearnedGroups(Stateful):
     """What is kept of K groups until it is learnt: R numbers of each, the first of which is the prompt.
 
-    Groups come in any order, a few or many at a time, as their rollouts happen to end. What a method learns
-    of several prompts together, as an average, a fit or a random draw, would depend on that order, and a
-    run that is repeated would draw other prompts. So methods only keep groups as they come in, and learn all
-    of them together before the next choice, in order of prompt.
+    Groups come in any order, a few or many at a time, as their rollouts happen to end. What is learnt of
+    several together, as an average or a fit, would depend on that order, and a repeated run would draw other
+    prompts. So methods keep groups as they come in, and learn all of them before the next choice, in order.
 
     Attributes:
         groups: float64 (R, K), in the order in which they came in.

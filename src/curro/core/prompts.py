@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from curro.core import identity
 from curro.core.checkpoint import check_state
 from curro.core.errors import CheckpointError, ConfigError, require
 from curro.core.text import preview
@@ -15,6 +16,8 @@ from curro.core.text import preview
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from curro.core.groups import Groups
 
 
 SOURCES = ("source", "data_source")
@@ -75,8 +78,6 @@ class PromptTable:
         if self.keys is None:
             self.fingerprint = fingerprint or f"{self.size} prompts"
         else:
-            from curro.core import identity
-
             _check_keys(self.keys)
             self.fingerprint = fingerprint or identity.fingerprint(self.keys)
         self.reward_range = _read_range(reward_range)
@@ -177,7 +178,7 @@ class PromptTable:
     def column_of_rows(self, column: str) -> list[Any]:
         """The N values of a column of the data set, None where a row has no such column."""
         assert self.rows is not None
-        return _column_of(self.rows, column)
+        return identity.column_of(self.rows, column)
 
     def success_rate(self, mean: np.ndarray) -> np.ndarray:
         """Mean rewards on the scale where 0 is complete failure and 1 complete success."""
@@ -188,6 +189,10 @@ class PromptTable:
         """Reward variances in squared reward ranges, p(1-p) for 0/1 rewards."""
         low, high = self.reward_range
         return variance / (high - low) ** 2
+
+    def realised(self, groups: Groups, *, is_rate: bool) -> np.ndarray:
+        """What predictions of these groups are compared with (P,): success rates, else informativeness."""
+        return self.success_rate(groups.mean) if is_rate else self.informativeness(groups.variance)
 
     def is_flat(self, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Whether groups of this reward variance count as without signal.
@@ -281,16 +286,9 @@ def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
         return None
     for some in ([rows[0]], rows):
         for name in SOURCES:
-            if any(value is not None for value in _column_of(some, name)):
+            if any(value is not None for value in identity.column_of(some, name)):
                 return name
     return None
-
-
-def _column_of(rows: Any, column: str) -> list[Any]:
-    names = getattr(rows, "column_names", None)
-    if names is None:
-        return [row.get(column) for row in rows]
-    return list(rows[column]) if column in names else [None] * len(rows)
 
 
 def _check_keys(keys: Sequence[str]) -> None:

@@ -25,12 +25,8 @@ FLAT = 0.9
 
 @dataclass(frozen=True)
 class Standing:
-    """A method's groups and what uniform sampling would have found in their place.
-
-    Attributes:
-        count: the number of the latest groups, at most 1,024.
-        share: the share of these with a signal.
-        uniform, ends: the estimate for uniform sampling in the same groups, and its 95% interval.
+    """The number of a method's latest groups, the share of them with a signal, and the estimate of what
+    uniform sampling would have found in their place, with the ends of its 95% interval.
     """
 
     count: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.bases import Reason
+from curro.core.bases import Choice, Reason
 from curro.core.groups import Rows
 from curro.core.policy import AuxiliarySamples
 
@@ -63,12 +63,7 @@ def multiply_credit(
     verdicts: Verdict | Credited | Sequence[Verdict | Credited],
     batch_weights: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """The advantages of all groups of a batch times their weights, float64 (P, G).
-
-    Args:
-        verdicts: as `Curriculum.credit` takes them.
-        batch_weights: turns the importance weights (P,) at draw time into the batch's (P,).
-    """
+    """The advantages of all groups of a batch times the weights that `batch_weights` makes of theirs."""
     parts = list(verdicts) if isinstance(verdicts, Iterable) else [verdicts]
     size = max((part.advantages.shape[1] for part in parts), default=0)
     padded = [np.pad(part.advantages, ((0, 0), (0, size - part.advantages.shape[1]))) for part in parts]
@@ -78,25 +73,16 @@ def multiply_credit(
 
 
 @dataclass(frozen=True, repr=False)
-class Draw(Rows):
-    """Prompts to roll out at a step; arrays of shape (P,).
+class Draw(Choice):
+    """Prompts to roll out: a choice, whose weights `Curriculum.credit` relates to the batch's, with tickets.
 
     Attributes:
-        prompts: int64, the prompts' numbers in the data set, distinct.
-        tickets: int64, to be settled by `observe` or `drop`.
-        probabilities: float64, of drawing this prompt when it was drawn; NaN if nothing was random,
-            or it is not known.
-        weights: float64, importance weights, which `Curriculum.credit` relates to the batch's.
-        reasons: uint8, why each was chosen (`curro.Reason`).
-        rollouts: int64, how many rollouts each prompt gets; 0 where the host decides.
+        tickets: int64 (P,), to be settled by `observe` or `drop`.
+        rollouts: int64 (P,), how many rollouts each prompt gets; 0 where the host decides.
         step: how many training steps had finished.
     """
 
-    prompts: np.ndarray
     tickets: np.ndarray
-    probabilities: np.ndarray
-    weights: np.ndarray
-    reasons: np.ndarray
     rollouts: np.ndarray
     step: int
 

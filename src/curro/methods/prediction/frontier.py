@@ -1,9 +1,7 @@
 """Frontier: predict a prompt's success rate from its features and from its own past outcomes.
 
-A prompt's success rate has a Beta distribution, which starts from a prior and is updated by the prompt's own
-outcomes, the evidence, which fades as the policy moves (`FadedPosterior`). Here each prompt has a prior of
-its own: a logistic regression predicts it from the prompt's features, so that outcomes of one prompt carry
-over to others. docs/frontier.md works one prompt out by hand, from its prior to the draw.
+A logistic regression predicts the prior of each prompt from its features, so that outcomes of one prompt
+carry over to others. docs/frontier.md works one prompt out by hand, from its prior to the draw.
 """
 
 from __future__ import annotations
@@ -37,9 +35,8 @@ class FeaturePosterior(FadedPosterior):
         k  = v / (t - v), in [0.05, 50]
 
     For 0/1 rewards v = E[p(1-p)] = k / (k + 1) mu (1 - mu), so k follows from mu and v. Prompts that look
-    alike and of which half are always solved and half never have mu = 1/2, v = 0 and a small k: none is
-    worth a group, and one group says what its prompt is. Where such prompts are solved half of the time, v
-    is near 1/4 and k large.
+    alike, half of them always solved and half never, have mu = 1/2, v = 0 and a small k: one group says what
+    its prompt is. Where such prompts are solved half of the time, v is near 1/4 and k large.
 
     Both regressions are fitted to the latest 512 groups. For mu the r-th latest, of G rollouts, counts as
     (1 - r / 512) G / (1 + (G - 1) / 5) trials, because rollouts of one prompt are correlated. The second one
@@ -133,8 +130,8 @@ class FeaturePosterior(FadedPosterior):
     def _fit(self) -> None:
         _, size_K, mean_K, variance_K = self.recent
         span, features_KD = self.high - self.low, self.rows_KD
-        latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
         means, variances = self.regressions
+        latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
         trials_K = latest_K * size_K / (1 + (size_K - 1) / (PRIOR_ROLLOUTS + 1))
         means.fit(features_KD, np.clip((mean_K - self.low) / span, 0, 1), trials_K)
         weight_K = np.where(size_K > 1, latest_K, 0.0)

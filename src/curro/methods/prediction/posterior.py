@@ -1,9 +1,5 @@
 """What a prompt's own past outcomes say of its next ones: a posterior whose evidence fades as the policy
-moves.
-
-`FadedPosterior` is the whole model: a prior shared by all prompts, the evidence of each prompt, and the
-half-life with which evidence fades, both of which are learnt. It is the predictor of `posterior`, and what
-prioritized replay and the knapsack read.
+moves. It is the predictor of `posterior`, and what prioritized replay and the knapsack read.
 """
 
 from __future__ import annotations
@@ -40,21 +36,17 @@ class FadedPosterior(Predictor):
         T = (k t + n s + k n / K (m - mu)^2) / K            the variance of one reward
         E[informativeness] = T K / (K + 1)                  ab / ((a+b)(a+b+1)) for 0/1 rewards
 
-    For 0/1 rewards this is the Beta posterior Beta(K M, K (1 - M)) exactly; for other rewards, scaled
-    to [0, 1] by the reward range, or by a wider one if rewards lie beyond it, it has the right mean and
-    expected variance.
-    All numbers are success rates: a reward of complete failure is 0, of complete success 1.
+    For 0/1 rewards this is the Beta posterior Beta(K M, K (1 - M)) exactly; for other rewards, scaled to
+    [0, 1] by the reward range, or by a wider one if rewards lie beyond it, it has the right mean and expected
+    variance. All numbers are success rates.
 
-    Nothing is tuned per data set. The prior's moments come from about the last 512 visits, each weighed by
-    k / (k + n), the share that the prior had in the prediction: a first visit counts fully, a visit of a
-    well-known prompt hardly at all. So the prior follows the policy even when no prompt is new, and prompts
-    that were put aside long ago are not judged by what the untrained policy could do. A group of one rollout
-    says nothing about the spread of rewards and is left out of the prior.
+    The prior's moments come from about the last 512 visits, each weighed by k / (k + n), the share that the
+    prior had in the prediction, so that the prior follows the policy even when no prompt is new. A group of
+    one rollout says nothing about the spread of rewards and is left out of the prior.
 
     H is the member of `HALF_LIVES` under which the group means of all repeated visits were most likely, by a
-    normal density with the posterior's predictive mean and variance. Where old outcomes still predict new
-    ones the evidence is kept; where the policy has moved on it fades, and a prompt that was never solved
-    becomes like any unknown prompt again.
+    normal density with the posterior's predictive mean and variance. Where the policy has moved on evidence
+    fades, and a prompt that was never solved becomes like any unknown prompt again.
 
     `observe` only keeps groups, and `learn` takes in new ones since its last call (`UnlearnedGroups`).
 
@@ -111,16 +103,11 @@ class FadedPosterior(Predictor):
         return self.prior
 
     def combine(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        """What is believed of prompts (P,) at this step, float64 (4, P).
-
-        The rows are the concentration K, the mean M, the variance T of one reward, and the share of the
-        prompt's evidence that still counts, 0 if there is none.
-        """
+        """K, M and T of prompts (P,), and the share of their evidence that still counts, float64 (4, P)."""
         age = (step - self.table["last_step"][prompts]).astype(np.float64)
         n, m, s = self._evidence_of(prompts)
         kept = np.where(n > 0, np.exp2(-age / self.half_life), 0.0)
-        mu, t, k = self.prior_of(prompts)
-        return np.stack([*mixture(mu, t, k, n * kept, m, s), kept])
+        return np.stack([*mixture(*self.prior_of(prompts), n * kept, m, s), kept])
 
     def _evidence_of(self, prompts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The count, mean and variance of each prompt's evidence, float64 (P,) each, before it fades."""
@@ -130,8 +117,12 @@ class FadedPosterior(Predictor):
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures of the Beta distribution of each prompt's success rate, in rewards seen."""
         concentration, mean = self.combine(prompts, step)[:2]
-        rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        rate = self._rate(mean)
         return concentration * rate, concentration * (1 - rate)
+
+    def _rate(self, mean: np.ndarray) -> np.ndarray:
+        """Means as fractions of the range of rewards seen, within (0, 1)."""
+        return np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         self.learn()
@@ -144,21 +135,18 @@ class FadedPosterior(Predictor):
         return self.combine(prompts, step)[1]
 
     def draw(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """A random draw of each prompt's informativeness (P,) from its posterior (Thompson sampling).
+        """Draw informativeness from the posteriors of prompts (P,), in squared reward ranges.
 
-        The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
-        really vary (all of it for 0/1 rewards). In squared reward ranges.
-
-        Returns also the share (P,) of the prompt's evidence that still counts, 0 if there is none.
+        The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts really
+        vary (all of it for 0/1 rewards). Returns also the share (P,) of the evidence that still counts.
         """
         p, rate, variance, kept = self._draw(prompts, step)
         return p * (1 - p) * variance / (rate * (1 - rate)), kept
 
     def _draw(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, ...]:
-        """Four arrays (P,): a draw of the success rate and its mean, both as fractions of the range of
-        rewards seen; the variance of one reward; and the share of the evidence that still counts."""
+        """A draw of the success rate and its mean, as fractions of the range; T; and what still counts."""
         concentration, mean, variance, kept = self.combine(prompts, step)
-        rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        rate = self._rate(mean)
         return self.rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance, kept
 
     def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
@@ -182,9 +170,9 @@ class FadedPosterior(Predictor):
         )
 
     def learn(self) -> np.ndarray:
-        """Learn the forgetting and the prior from what was observed, and add it to the evidence.
+        """Learn the half-life and the prior from new groups before a choice, and add them to the evidence.
 
-        Returns the prompts it was about, int64, ascending. Call it before every choice.
+        Returns their prompts, int64, ascending.
         """
         if not self.unlearned:
             return np.empty(0, np.int64)
@@ -211,12 +199,12 @@ class FadedPosterior(Predictor):
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray
     ) -> None:
         """Add to `losses` minus the log likelihood of group means (P,) under each half-life."""
-        mu, t, k = (np.reshape(row, (-1, 1)) for row in self.prior_of(prompts))
+        prior = [np.reshape(row, (-1, 1)) for row in self.prior_of(prompts)]
         n_P1, m_P1, s_P1, size_P1, mean_P1 = (
             column[:, None] for column in (*self._evidence_of(prompts), size, mean)
         )
         kept_PH = np.exp2(-age[:, None] / HALF_LIVES)
-        total_PH, centre_PH, variance_PH = mixture(mu, t, k, n_P1 * kept_PH, m_P1, s_P1)
+        total_PH, centre_PH, variance_PH = mixture(*prior, n_P1 * kept_PH, m_P1, s_P1)
         floor = 1e-4 * (self.high - self.low) ** 2
         spread_PH = variance_PH * (total_PH / size_P1 + 1) / (total_PH + 1) + floor
         self.losses += ((mean_P1 - centre_PH) ** 2 / spread_PH + np.log(spread_PH)).sum(axis=0) / 2

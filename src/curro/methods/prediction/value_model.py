@@ -12,7 +12,7 @@ from curro.core.bases import Predictor
 from curro.core.checkpoint import check_state
 from curro.core.errors import CheckpointError, ConfigError, require
 from curro.core.groups import Groups, UnlearnedGroups
-from curro.core.policy import AuxiliarySamples, Policy, PolicyUse
+from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
 
 MAX_TOKENS = 2048
@@ -24,10 +24,10 @@ class ValueModel(Predictor):
 
     Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
-    The values come from METIS' table 5. The copy is taken when the policy is lent, in float32, and shares
-    nothing with the policy afterwards. Once a training step, before the next choice, it takes one step of
-    AdamW on the mean squared error of `batch` of the step's outcomes. All weights are trained and saved with
-    the curriculum: 16 bytes a parameter in memory, 12 in a checkpoint.
+    The values come from METIS' table 5. The copy is taken when the policy is lent, in float32. Once a
+    training step, before the next choice, it takes one step of AdamW on the mean squared error of `batch` of
+    the step's outcomes. All weights are trained and saved with the curriculum: 16 bytes a parameter in
+    memory, 12 in a checkpoint.
 
     Args:
         predicts: "success-rate", the group's mean on the scale of the reward range, or "variance".
@@ -104,10 +104,8 @@ class ValueModel(Predictor):
             self._learn()
             self.step = step
         with torch.no_grad():
-            parts = [
-                self._values(prompts[start : start + self.batch])
-                for start in range(0, len(prompts), self.batch)
-            ]
+            starts = range(0, len(prompts), self.batch)
+            parts = [self._values(prompts[start : start + self.batch]) for start in starts]
         return torch.cat(parts).double().cpu().numpy()
 
     def _values(self, prompts: np.ndarray) -> torch.Tensor:
@@ -122,14 +120,9 @@ class ValueModel(Predictor):
         last = inputs["attention_mask"].sum(dim=1) - 1
         return self.head(states[torch.arange(len(ids), device=last.device), last])[:, 0]
 
-    def observe(self, outcome: Groups) -> AuxiliarySamples | None:
-        realised_P = (
-            self.table.informativeness(outcome.variance)
-            if self.predicts == "variance"
-            else self.table.success_rate(outcome.mean)
-        )
-        self.fresh.add(outcome.prompts, realised_P)
-        return None
+    def observe(self, outcome: Groups) -> None:
+        is_rate = self.predicts == "success-rate"
+        self.fresh.add(outcome.prompts, self.table.realised(outcome, is_rate=is_rate))
 
     def _learn(self) -> None:
         """One update on what came back since the last one, whatever the order it came in."""

@@ -141,11 +141,7 @@ class Predicted(Selection):
         return self._offsets_P
 
     def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
-        realised = (
-            self.table.informativeness(outcome.variance)
-            if self.target is None
-            else self.table.success_rate(outcome.mean)
-        )
+        realised = self.table.realised(outcome, is_rate=self.target is not None)
         expected = self.expected_N[outcome.prompts].astype(np.float64)
         self.quality.observe(outcome.prompts, expected, realised)
         if self.adaptive is not None:

@@ -40,8 +40,7 @@ class PrioritizedSampling(Selection):
             "smoothed": the advantages of `advantage="smoothed"`.
         exponent: lambda in (10), from 0; 0 is uniform. The paper gives no value for it and beta: its code
             has 0.6 and 0.4.
-        beta: (11)'s, in [0, 1], at the first step.
-        anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
+        beta: (11)'s, in [0, 1].
         epsilon: above 0.
         normalize: where the largest weight of (11) is looked for: in the "batch", by `Curriculum.credit`, or
             among "all" prompts, by which weights are divided as they are drawn.
@@ -59,7 +58,6 @@ class PrioritizedSampling(Selection):
         statistics: str = "raw",
         exponent: float = 0.6,
         beta: float = 0.4,
-        anneal_steps: int = 0,
         epsilon: float = 1e-6,
         normalize: str = "batch",
     ) -> None:
@@ -68,12 +66,10 @@ class PrioritizedSampling(Selection):
         require(normalize in ("batch", "all"), "normalize", "batch or all", normalize)
         require(0 <= exponent <= 10, "exponent", "in [0, 10]", exponent)
         require(0 <= beta <= 1, "beta", "in [0, 1]", beta)
-        require(anneal_steps >= 0, "anneal_steps", "a number from 0", anneal_steps)
         require(1e-12 <= epsilon <= 1, "epsilon", "in [1e-12, 1]", epsilon)
         self.priority, self.statistics, self.normalize = priority, statistics, normalize
-        self.exponent, self.beta, self.anneal_steps = exponent, beta, anneal_steps
-        self.epsilon = epsilon
-        self.has_weights = exponent > 0 and (beta > 0 or anneal_steps > 0)
+        self.exponent, self.beta, self.epsilon = exponent, beta, epsilon
+        self.has_weights = exponent > 0 and beta > 0
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -87,8 +83,11 @@ class PrioritizedSampling(Selection):
         first, again = self.rng.random((n, 2)).T
         table = self.table
         prompts, chance = self.tree.sample_free(first, again, table["in_flight"], table.prompts_in_flight)
-        weights = self._weights(chance, step)
-        return Choice(prompts, Reason.by_visits(self.table["visits"][prompts]), chance, weights)
+        least = 1 / table.size
+        if self.normalize == "all":
+            least = self.priority_N.min() ** self.exponent / self.tree.total
+        weights = (least / chance) ** self.beta
+        return Choice(prompts, Reason.by_visits(table["visits"][prompts]), chance, weights)
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         chance_P = choice.probabilities
@@ -96,15 +95,6 @@ class PrioritizedSampling(Selection):
         left_P = 1 - self.tree.weights(in_flight).sum() / self.tree.total - (np.cumsum(chance_P) - chance_P)
         # the prompt itself was left, whatever rounding says
         return sequential_weights(chance_P / np.maximum(left_P, chance_P), self.table.size - len(in_flight))
-
-    def _weights(self, chance: np.ndarray, step: int) -> np.ndarray:
-        beta = self.beta
-        if self.anneal_steps:
-            beta += (1 - beta) * min(step / self.anneal_steps, 1.0)
-        least = 1 / self.table.size
-        if self.normalize == "all":
-            least = self.priority_N.min() ** self.exponent / self.tree.total
-        return (least / chance) ** beta
 
     def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
         return weights_P / weights_P.max(initial=0.0) if self.normalize == "batch" else weights_P
@@ -120,9 +110,8 @@ class PrioritizedSampling(Selection):
         if self.statistics == "smoothed":
             size_PG, scale_P = np.abs(outcome.advantages), 1.0
         else:
-            size_PG = np.abs(outcome.rewards - outcome.mean[:, None])
+            size_PG = np.abs(outcome.centred())
             scale_P = np.sqrt(outcome.variance) + _STANDARD
-        size_PG = np.where(outcome.scored, size_PG, 0.0)
         if self.priority == "last":
             last_P = outcome.scored.shape[1] - 1 - outcome.scored[:, ::-1].argmax(axis=1)
             size_P = size_PG[np.arange(len(size_PG)), last_P]

@@ -30,10 +30,9 @@ class SelfEvolvingCurriculum(Selection):
 
         Q_c <- (1 - rate) Q_c + rate mean over its groups of mean_i |A_i|,    Q_c = 0 at first
 
-    A_i = (r_i - mean r) / (high - low), in reward ranges: "METIS" divides by no standard deviation. Rewards
-    may be any numbers. The papers' mean is over tokens; this one is over rollouts, whatever their length.
-
-    Outcomes count from the next step on, whenever in a step they come.
+    A_i = (r_i - mean r) / (high - low), in reward ranges: "METIS" divides by no standard deviation. The
+    papers' mean is over tokens; this one is over rollouts, whatever their length. Outcomes count from the
+    next step on.
 
     Args:
         column: a column of the data set, a category a value; or `categories` parts of about equal size if it
@@ -120,7 +119,7 @@ class SelfEvolvingCurriculum(Selection):
         free = np.flatnonzero(~self.table["in_flight"])
         free_C = [free[self.category_N[free] == c] for c in range(len(self.names))]
         weight_C = self._weights().tolist()
-        total = sum(weight for weight, prompts in zip(weight_C, free_C, strict=True) if len(prompts))
+        total = self._total(weight_C, free_C)
         chosen, probability_P = np.empty(n, np.int64), np.empty(n)
         for a, (uniform, place) in enumerate(self.rng.random((n, 2)).tolist()):
             below, category = 0.0, -1
@@ -134,9 +133,13 @@ class SelfEvolvingCurriculum(Selection):
             probability_P[a] = weight_C[category] / total / count
             chosen[a] = free_C[category][int(place * count)]
             free_C[category] = np.delete(free_C[category], int(place * count))
-            if count == 1:
-                total = sum(weight for weight, prompts in zip(weight_C, free_C, strict=True) if len(prompts))
+            total = total if count > 1 else self._total(weight_C, free_C)
         return Choice.of(chosen, Reason.PRIORITY, probability_P)
+
+    @staticmethod
+    def _total(weight_C: list[float], free_C: list[np.ndarray]) -> float:
+        """The weights of the categories with free prompts."""
+        return sum(weight for weight, prompts in zip(weight_C, free_C, strict=True) if len(prompts))
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         return sequential_weights(choice.probabilities, self.table.size - len(self.table.prompts_in_flight))
@@ -146,8 +149,7 @@ class SelfEvolvingCurriculum(Selection):
         return np.maximum(np.exp((self.value_C - self.value_C.max()) / self.temperature), 1e-300)
 
     def observe(self, outcome: Outcome) -> None:
-        size_P = np.abs(np.where(outcome.scored, outcome.rewards - outcome.mean[:, None], 0.0)).sum(axis=1)
-        size_P /= outcome.scored.sum(axis=1)
+        size_P = np.abs(outcome.centred()).sum(axis=1) / outcome.count
         low, high = self.table.reward_range
         size_P /= np.sqrt(outcome.variance) + _STANDARD if self.standardize else high - low
         self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], size_P)

@@ -1,8 +1,4 @@
-"""METIS: the policy judges candidates by its recent results, and learns from how right it was.
-
-`Metis` is the predictor. Below it stand what the policy's answer says and earns, and which outcomes
-judgments are shown.
-"""
+"""METIS: the policy judges candidates by its recent results, and learns from how right it was."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from curro.core.bases import Predictor
 from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.errors import require
 from curro.core.groups import Groups, UnlearnedGroups
-from curro.core.policy import AuxiliarySamples, PolicyUse
+from curro.core.policy import AuxiliarySamples, PolicyUse, Reply
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.metis.template import DEFAULT, Statements, read_template
 
@@ -34,9 +30,9 @@ class Metis(Predictor):
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), section 4.
 
-    Algorithm 1, with the defaults of table 5. Before the first outcome the memory is empty, and candidates
-    are judged without exemplars. What came back since the last choice enters the memory at the next one, in
-    a random order; the baseline moves once a training step. So the order of feedback changes nothing.
+    Algorithm 1, with the defaults of table 5. What came back since the last choice enters the memory at the
+    next one, in a random order; the baseline moves once a training step. So the order of feedback changes
+    nothing.
 
     Args:
         exemplars: K, how many recent pairs of prompt and variance a judgment shows; 0 asks without any.
@@ -99,30 +95,27 @@ class Metis(Predictor):
 
     def trial(self, prompts: np.ndarray) -> float:
         """The share of judgments of these prompts (P,) that can be read; nothing is kept."""
-        messages = [
-            self.template.messages([], self.statements.of(self.policy, prompt)) for prompt in prompts.tolist()
-        ]
-        replies = self.policy.answer(messages, self.max_tokens)
-        return float(np.mean([not np.isnan(read_prediction(reply.text)) for reply in replies]))
+        return float(np.mean([not np.isnan(read_prediction(r.text)) for r in self._ask(prompts, [])]))
+
+    def _ask(self, prompts: np.ndarray, exemplars: list[tuple[str, float]]) -> list[Reply]:
+        """The policy's judgments of prompts (P,), shown these exemplars."""
+        statements = [self.statements.of(self.policy, prompt) for prompt in prompts.tolist()]
+        messages = [self.template.messages(exemplars, statement) for statement in statements]
+        return self.policy.answer(messages, self.max_tokens)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """(7): the judgments of candidates (P,), 0 where one failed."""
         self._learn(step)
-        self.candidates = {}
         pairs = self.memory[:, spread_rows(self.memory[1], self.exemplars)] if self.spread else self.memory
         examples = [
             (self.statements.of(self.policy, int(prompt)), variance) for prompt, variance in pairs.T.tolist()
         ]
-        replies = self.policy.answer(
-            [
-                self.template.messages(examples, self.statements.of(self.policy, prompt))
-                for prompt in prompts.tolist()
-            ],
-            self.max_tokens,
-        )
+        replies = self._ask(prompts, examples)
         self.predicted = np.array([read_prediction(reply.text) for reply in replies])
-        for prompt, reply, value in zip(prompts.tolist(), replies, self.predicted.tolist(), strict=True):
-            self.candidates[prompt] = Judgment(reply.prompt_ids, reply.completion_ids, value)
+        judged = zip(prompts.tolist(), replies, self.predicted.tolist(), strict=True)
+        self.candidates = {
+            prompt: Judgment(reply.prompt_ids, reply.completion_ids, value) for prompt, reply, value in judged
+        }
         self.judgments += len(replies)
         self.failures += int(np.isnan(self.predicted).sum())
         return np.nan_to_num(self.predicted, nan=0.0)
@@ -148,15 +141,12 @@ class Metis(Predictor):
         realised_P = np.minimum(self.table.informativeness(outcome.variance), LARGEST)
         self.unlearned.add(outcome.prompts, realised_P)
         made = [self.pending.pop(prompt, None) for prompt in outcome.prompts.tolist()]
-        judged = [
-            (judgment, realised)
-            for judgment, realised in zip(made, realised_P.tolist(), strict=True)
-            if judgment is not None and judgment.completion_ids
-        ]
+        judged_P = np.array([judgment is not None and bool(judgment.completion_ids) for judgment in made])
+        judged = [judgment for judgment in made if judgment is not None and judgment.completion_ids]
         if not judged:
             return None
-        predicted_J = np.array([judgment.predicted for judgment, _ in judged])
-        reward_J = judgment_reward(np.nan_to_num(predicted_J, nan=0.0), np.array([v for _, v in judged]))
+        predicted_J = np.array([judgment.predicted for judgment in judged])
+        reward_J = judgment_reward(np.nan_to_num(predicted_J, nan=0.0), realised_P[judged_P])
         if self.failed == "lowest":
             reward_J[np.isnan(predicted_J)] = 0.0
         skipped_J = np.isnan(predicted_J) & (self.failed == "skip")
@@ -164,8 +154,8 @@ class Metis(Predictor):
         if not self.weight or skipped_J.all():
             return None
         return AuxiliarySamples(
-            tuple(judgment.prompt_ids for judgment, _ in judged),
-            tuple(judgment.completion_ids for judgment, _ in judged),
+            tuple(judgment.prompt_ids for judgment in judged),
+            tuple(judgment.completion_ids for judgment in judged),
             np.where(skipped_J, 0.0, reward_J - self.baseline),
             self.weight,
         )
