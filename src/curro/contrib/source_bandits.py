@@ -121,11 +121,8 @@ class LearningProgress(SelfEvolvingCurriculum):
         self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], rate_P)
 
     def _learn(self) -> None:
-        _, category, rate = self.unlearned.take()
-        number = category.astype(np.int64)
-        count_C, sum_C = (np.bincount(number, weights, len(self.names)) for weights in (None, rate))
-        now_C = count_C > 0
-        mean_C = sum_C / np.maximum(count_C, 1)
+        mean_C = self._means()
+        now_C = ~np.isnan(mean_C)
         self.average_2C[:, now_C & ~self.seen_C] = mean_C[now_C & ~self.seen_C]
         fast_C, slow_C = self.average_2C
         fast_C[now_C] += self.rate * (mean_C - fast_C)[now_C]

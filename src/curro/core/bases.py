@@ -106,10 +106,8 @@ class Chooser(Part):
     Attributes:
         rng: the random numbers of the curriculum, or for a predictor a stream of its own.
         policy_use: what it does with the policy; a host lends that with `attach`.
-        needs_second_visits: whether it goes by a prompt's own earlier outcomes alone, so that it has nothing
-            to go by where a run visits most prompts once.
-        posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
-            object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
+        needs_second_visits: whether it goes by a prompt's own earlier outcomes alone.
+        posterior: a `FadedPosterior`, or what has its `learn` and `belief`, which allocations read; or None.
     """
 
     policy_use = PolicyUse.NONE

@@ -83,15 +83,13 @@ class Curriculum:
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
-        allocation: how many rollouts each prompt gets of a budget ("knapsack"); the same forms. None: as many
-            as any other.
-        reward_range: the rewards of complete failure and complete success: the scale of success rates, and
-            of variances that are compared with 0/1 rewards'; other rewards are allowed.
-        signal: the part of the reward by which prompts are ranked, predicted, retested, gated and counted,
-            and rollouts are allocated: a name of `observe`'s `named`, or several whose sum it is
-            ("math+code", or a list); `reward_range` is then the signal's. Advantages use the
-            trained reward. "sum" is the trained reward. None: the same, unless a host that knows the parts of
-            the reward takes the verifying ones (`default_signal`).
+        allocation: how many rollouts each prompt gets of a budget ("knapsack"); the same forms. None: equal.
+        reward_range: the rewards of complete failure and complete success, the scale of success rates and
+            variances; other rewards are allowed.
+        signal: the part of the reward by which prompts are ranked, predicted, gated and counted: a name of
+            `observe`'s `named`, or several whose sum it is ("math+code", or a list); `reward_range` is then
+            the signal's. Advantages use the trained reward, which is "sum". None: the same, unless a host
+            that knows the parts of the reward takes the verifying ones (`default_signal`).
         source_weights: fixed shares of the data's sources: a weight for each of them, as a mapping or as text
             ("math=2,code=1"). None: the selection decides.
         seed: of all random choices. Same seed, same feedback: same draws.
@@ -215,11 +213,9 @@ class Curriculum:
             group: rollouts of each prompt.
             setting: what the user calls the signal.
 
-        Returns:
-            A warning of such a gate if the rewards may be graded; else an empty text.
-
         Raises:
-            ConfigError: such a signal, or such a gate if all parts are 0 or 1.
+            ConfigError: such a signal, or such a gate if all parts are 0 or 1; if rewards may be graded, the
+                sentence on the gate is returned.
         """
         for name in self.signal_parts:
             if name not in names:
@@ -472,9 +468,8 @@ class Curriculum:
     ) -> np.ndarray:
         """How many further rollouts each of these open groups gets of a budget, int64 (P,).
 
-        Nothing is settled or learnt: the host keeps the rewards, rolls that many more out, and passes all of
-        a group's rewards to `observe`. It may observe a group without more. Among curro's rules `probe`
-        alone gives further rollouts; with others the answer is 0.
+        Nothing is settled or learnt: the host rolls that many more out, and passes all of a group's rewards
+        to `observe`. Among curro's rules `probe` alone gives further rollouts.
 
         Args:
             tickets, rewards, named: as `observe` takes them. Every column is a rollout that each of the
@@ -491,14 +486,10 @@ class Curriculum:
         return checked_division(further, len(rows), budget, self.allocation, spends_all=False)
 
     def credit(self, verdicts: Verdict | Credited | Sequence[Verdict | Credited]) -> np.ndarray:
-        """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
+        """What multiplies each rollout's log-probabilities in the loss: advantages times importance weights.
 
-        It is the advantages times the importance weights. Some methods relate these weights to the largest of
-        the batch (PSPO, equation 11), so this is asked once, when the batch is complete, and for all of it.
-
-        Args:
-            verdicts: of the groups of the batch; where they come from several, in any order: `Verdict.take`
-                picks rows.
+        Some methods relate these weights to the largest of the batch (PSPO, equation 11), so this is asked
+        once, for the verdicts of the complete batch (`Verdict.take` picks rows).
 
         Returns:
             float64 (P, G), a row a group in the order given. G is the size of the largest group; the rows of
@@ -568,8 +559,7 @@ class Curriculum:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken: the next draws are the draws that would have come.
 
-        Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
-        rollouts are lost.
+        Prompts in flight still are; `drop(curriculum.ledger.tickets)` frees them where rollouts are lost.
 
         Raises:
             CheckpointError: the state was saved with other rows, another configuration or another version; or

@@ -33,15 +33,13 @@ OTHER = "other"
 class PromptTable:
     """What is remembered of every prompt: the columns of the port and those a method adds.
 
-    A prompt is a dense integer 0..N-1. The data set's own keys stay with the data set: the table
-    holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
+    A prompt is a dense integer 0..N-1. The table holds a reference to the data set's keys for messages and
+    for its data frame, and saves the fingerprint alone. The port keeps `prompts_in_flight`, int64, whose
+    `in_flight` is set, and `signal_parts`, the parts of the reward that are the signal; empty: the trained
+    reward.
 
     Attributes:
         source_column: the column of the rows that names a prompt's source; None if no row has one.
-        prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
-            it.
-        signal_parts: the parts of the reward that are the signal, which `reward_range` is then of; empty: the
-            trained reward. The port keeps them.
 
     Args:
         prompts: the number of prompts N, or a sequence of the data set's N keys.
@@ -197,9 +195,8 @@ class PromptTable:
     def is_flat(self, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Whether groups of this reward variance count as without signal.
 
-        A 0/1 group has p <= tolerance or p >= 1 - tolerance exactly when its variance is at most
-        tolerance (1 - tolerance), so this is the papers' rule and holds for any rewards. A tolerance
-        of 0 allows for rounding.
+        A 0/1 group has p <= tolerance or p >= 1 - tolerance exactly when its variance is at most tolerance
+        (1 - tolerance), so this is the papers' rule for any rewards. A tolerance of 0 allows for rounding.
         """
         return variance <= flat_variance(tolerance, self.reward_range)
 
@@ -226,10 +223,9 @@ class PromptTable:
         }
 
     def census(self) -> tuple[int, int, int, float, float]:
-        """Summarise the prompts seen so far by their latest visit.
+        """Count the prompts seen, solved and without variance by their latest visit.
 
-        Returns how many there are, how many are solved and how many have no variance; the mean and the
-        standard deviation of their success rates, NaN of none.
+        Returns the three counts, and the mean and standard deviation of success rates, NaN of none.
         """
         seen = np.flatnonzero(self.columns["visits"])
         mean_S, variance_S = (

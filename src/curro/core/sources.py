@@ -39,12 +39,7 @@ class SourceMixture(Stateful):
 
     The selection is asked for prompts as ever. It takes back prompts of a source that has its share in this
     draw, and is asked for others, while the prompts of such sources are marked as in flight. So it keeps its
-    order within each source.
-
-    Args:
-        table: the prompt table, whose rows have sources.
-        selection: hears which prompts it has back.
-        weights: of each source; one of weight 0 is not drawn.
+    order within each source. A source of weight 0 is not drawn.
     """
 
     remembered = ("due_S", "names")

@@ -199,12 +199,12 @@ class FadedPosterior(Predictor):
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray
     ) -> None:
         """Add to `losses` minus the log likelihood of group means (P,) under each half-life."""
-        prior = [np.reshape(row, (-1, 1)) for row in self.prior_of(prompts)]
+        mu, t, k = (np.reshape(row, (-1, 1)) for row in self.prior_of(prompts))
         n_P1, m_P1, s_P1, size_P1, mean_P1 = (
             column[:, None] for column in (*self._evidence_of(prompts), size, mean)
         )
         kept_PH = np.exp2(-age[:, None] / HALF_LIVES)
-        total_PH, centre_PH, variance_PH = mixture(*prior, n_P1 * kept_PH, m_P1, s_P1)
+        total_PH, centre_PH, variance_PH = mixture(mu, t, k, n_P1 * kept_PH, m_P1, s_P1)
         floor = 1e-4 * (self.high - self.low) ** 2
         spread_PH = variance_PH * (total_PH / size_P1 + 1) / (total_PH + 1) + floor
         self.losses += ((mean_P1 - centre_PH) ** 2 / spread_PH + np.log(spread_PH)).sum(axis=0) / 2

@@ -1,9 +1,4 @@
-"""Exploration: how many places of a batch go to prompts drawn uniformly, and the bound that this buys.
-
-`AdaptiveExploration` weighs two experts, uniform sampling and the method, by the signal of the groups that
-each of them found. A method that finds less than uniform sampling, as one that texts mislead, loses its
-places; one that finds more keeps all but an eighth of them.
-"""
+"""Exploration: how many places of a batch go to prompts drawn uniformly, and the bound that this buys."""
 
 from __future__ import annotations
 
@@ -27,7 +22,7 @@ _LOWEST = -4.0
 
 
 class AdaptiveExploration(Stateful):
-    """The share of a batch that goes to uniform sampling, by multiplicative weights.
+    """The share of a batch that goes to uniform sampling: a method that finds less loses its places to it.
 
     Source: EXP3 of Auer, Cesa-Bianchi, Freund and Schapire, "The nonstochastic multiarmed bandit problem"
     (SIAM Journal on Computing 2002), with two arms, a floor for both and batches.

@@ -155,10 +155,15 @@ class SelfEvolvingCurriculum(Selection):
         self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], size_P)
 
     def _learn(self) -> None:
-        _, category, size = self.unlearned.take()
-        count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
-        seen = count_C > 0
-        self.value_C[seen] += self.rate * (sum_C[seen] / count_C[seen] - self.value_C[seen])
+        mean_C = self._means()
+        seen = ~np.isnan(mean_C)
+        self.value_C[seen] += self.rate * (mean_C[seen] - self.value_C[seen])
+
+    def _means(self) -> np.ndarray:
+        """Take the unlearned groups, and give the mean of their third row by category, NaN of none."""
+        _, category, value = self.unlearned.take()
+        count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, value))
+        return np.divide(sum_C, count_C, out=np.full(len(count_C), np.nan), where=count_C > 0)
 
     def metrics(self) -> dict[str, float]:
         weight_C = self._weights()
