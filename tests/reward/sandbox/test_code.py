@@ -306,7 +306,7 @@ def test_no_completion_of_a_row_whose_tests_test_nothing_is_scored(tests):
     [
         ("def f(a): return map(int, a)", [[["1", "2"]]], [[1, 2]]),
         ("def f(a): return {*a}", [[[2, 1, 2]]], [[1, 2]]),
-        ("async def f(a, b): return a - b", ["a = 3, b = 1"], ["2"]),
+        ("def f(a, b): return a - b", ["a = 3, b = 1"], ["2"]),
         ("def f(a, b): return [a - b, True]", [{"b": 1, "a": 3}], [[2, True]]),
         ("def f(a): return [a, None]", ["'x'"], ["['x', None]"]),
         ("def f(): return float('nan')", [[]], [float("nan")]),
@@ -317,18 +317,8 @@ def test_what_functions_take_and_return(code, program, inputs, outputs):
     assert code.score([program, "def f(*a, **b): return [7]"], [row] * 2) == [1.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "class TestF:\n    def setup_method(self): self.x = 1\n    def test_it(self):\n"
-        "        assert type(f(self.x)) is int and f(self.x) == 2",
-        "async def test_it():\n    assert f(1) == 2",
-        "def main():\n    assert f(1) == 2\nif __name__ == '__main__':\n    main()",
-        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n"
-        "        self.assertEqual(f(1), 2)\nif __name__ == '__main__':\n    unittest.main()",
-    ],
-)
-def test_classes_of_tests_are_run(code, text):
+def test_the_statements_of_main_are_run(code):
+    text = "def main():\n    assert f(1) == 2\nif __name__ == '__main__':\n    main()"
     assert code.score(["def f(x): return x + 1", "def f(x): return 3"], [{"tests": text}] * 2) == [1.0, 0.0]
 
 
@@ -453,11 +443,11 @@ def test_str():
         f(-1)
     assert str(error.value) == "no"
 
-@pytest.mark.parametrize("x, y", [(1, 2), pytest.param(2, 3, id="two")])
-def test_all(x, y):
-    assert len([f(x)]) == 1
-    assert f(x) == pytest.approx(y)
-    np.testing.assert_allclose(f(x), y)
+def test_all():
+    for x, y in [(1, 2), (2, 3)]:
+        assert len([f(x)]) == 1
+        assert f(x) == pytest.approx(y)
+        np.testing.assert_allclose(f(x), y)
 """
 
 
@@ -469,8 +459,18 @@ def test_tests_can_use_packages_that_the_program_cannot(code):
     assert scores == [1.0, 0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("mark", ["@pytest.fixture", "@pytest.mark.skip", "@patch('f')"])
-def test_tests_that_only_pytest_itself_can_run_are_not_scored(mark):
-    text = f"import pytest\n{mark}\ndef test_it(x=1):\n    assert f(x)"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@pytest.fixture\ndef test_it(x=1):\n    assert f(x)",
+        "@pytest.mark.skip\ndef test_it():\n    assert f(1)",
+        "@pytest.mark.parametrize('x', [1])\ndef test_it(x):\n    assert f(x)",
+        "class TestF:\n    def test_it(self): assert f(1) == 2",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): assert f(1) == 2",
+        "async def test_it():\n    assert f(1) == 2",
+        "import asyncio\nassert asyncio.run(f(1)) == 2",
+    ],
+)
+def test_tests_that_only_a_framework_can_run_are_not_scored(text):
     with pytest.raises(RewardError, match="not supported"):
         read_tests({"tests": text, "key": "k"})
