@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,6 @@ from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.reward.literals import read, value_of
 from curro.reward.reward import key
-from curro.reward.sandbox.inside.wire import global_names
 
 
 @dataclass(frozen=True)
@@ -237,25 +235,6 @@ def _tests_something(tree: ast.Module) -> bool:
             return True
         waiting += ast.iter_child_nodes(node)
     return False
-
-
-def compares_a_result(tests: Tests) -> bool:
-    """Whether an assert wants a call of the tested function to equal a value other than None.
-
-    Programs that do nothing fail such a test, and need not be run to know it. Other tests may want as much.
-    """
-    _, bound = global_names("\n".join([tests.setup, *tests.asserts]))
-    for text in tests.asserts:
-        match = _COMPARED.fullmatch(text)
-        if match and match[1] not in bound and match[1] not in dir(builtins):
-            return True
-    return False
-
-
-_COMPARED = re.compile(
-    r"\s*assert (?!.*\b(?:or|and|if|for|in|is|not)\b)([A-Za-z_]\w*)\([^()]*\)"
-    r" == (?:[-\d'\"\[{]|True|False)[^()\n]*\s*"
-)
 
 
 def _uncalled(tree: ast.Module, tested: str) -> list[str]:

@@ -325,7 +325,7 @@ def _values(statement: ast.stmt) -> list[ast.expr]:
     return value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
 
 
-_AS_LETTERS = {" ": "\u02d1", "-": "\u02d0"}
+_AS_LETTERS = str.maketrans({" ": "\u02d1", "-": "\u02d0"})
 _END = "\u02cf"
 """Letters for Python, and for nobody else: they stand for a space, a hyphen, and the end of such a name."""
 _ODD_NAME = re.compile(
@@ -339,13 +339,11 @@ _ODD_NAME = re.compile(
 def _as_name(match: re.Match[str]) -> str:
     if not match["name"] or re.search(_DENIAL, match["name"], re.IGNORECASE):
         return match[0]
-    return match["name"].translate(str.maketrans(_AS_LETTERS)) + _END
+    return match["name"].translate(_AS_LETTERS) + _END
 
 
 def _plain_name(name: str) -> str:
-    for sign, letter in _AS_LETTERS.items():
-        name = name.replace(letter, sign)
-    return name.removesuffix(_END)
+    return name.replace("\u02d1", " ").replace("\u02d0", "-").removesuffix(_END)
 
 
 _JSON_CONSTANTS = {"true": True, "false": False, "null": None}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         REQUESTS,
         Wire,
         global_names,
+        is_bound,
         is_name,
         symbols,
     )
@@ -177,17 +178,16 @@ for _name in (*UNARY, "divmod", *BINARY, *ORDER, *IN_PLACE, *(f"r{_name}" for _n
 StandIn.__deepcopy__ = lambda self, copies: ask(self, "deepcopy")  # type: ignore[attr-defined]
 
 
-class Missing:
-    """Stands for what the tests call and the program lacks, so that Python's own function is not tested."""
+def missing(name: str) -> Callable[..., Any]:
+    """What stands for a function that the program lacks, so that Python's own is not tested in its place."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def call(*arguments: Any, **named: Any) -> Any:
+        raise NameError(f"the program has no {name}")
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        raise NameError(f"the program has no {self.name}")
+    return call
 
 
-class Names(dict):  # type: ignore[type-arg]
+class Names(dict):
     """The global names of the tests. What they have not bound is the program's, if it offers the name."""
 
     def __init__(self, tests: TestSide, offered: set[str]) -> None:
@@ -395,7 +395,7 @@ class TestSide(Wire):
             offered -= {*vars(importlib.import_module("builtins")), *MODULES} - overridden
             self.names = Names(self, offered)
             self.names |= {name: importlib.import_module(name) for name in {*MODULES} - overridden}
-            self.names |= {name: Missing(name) for name in overridden - offered}
+            self.names |= {name: missing(name) for name in overridden - offered}
             self.names |= {"__name__": "tests", "_function": self.function, "callable": self.is_callable}
             for module in SOLUTIONS:
                 sys.modules[module] = self.solution(module)
@@ -497,29 +497,22 @@ def program_names() -> set[str]:
 
     if FUNCTION:
         return {FUNCTION}
-    used: set[str] = set()
-    bound = {"_function"}
-    for symbol in (symbol for source in (SETUP, *TESTS) for symbol in symbols(source)):
-        kept = bound if symbol.is_assigned() or symbol.is_imported() or symbol.is_parameter() else used
-        kept.add(symbol.get_name())
+    sources = (SETUP, *TESTS)
+    found = [symbol for source in sources for symbol in symbols(source)]
+    bound = {symbol.get_name() for symbol in found if is_bound(symbol) or symbol.is_parameter()}
+    used = {symbol.get_name() for symbol in found} - bound - {"_function"}
     python = {*vars(builtins), *MODULES}
-    trees = [ast.parse(source) for source in (SETUP, *TESTS) if symbols(source)]
-    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    if used - bound - python or any(node.module in SOLUTIONS for node in imports):
+    nodes = [node for source in sources if symbols(source) for node in ast.walk(ast.parse(source))]
+    if used - python or any(isinstance(node, ast.ImportFrom) and node.module in SOLUTIONS for node in nodes):
         return set()
 
     def called(node: ast.AST) -> list[str]:
         calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
         return [call.func.id for call in calls if isinstance(call.func, ast.Name)]
 
-    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    wrapping = {
-        name
-        for call in calls
-        for name in called(call)[:1]
-        if isinstance(call.func, ast.Name) and set(called(call)) - {name} - bound
-    }
-    tested = [name for tree in trees for name in called(tree) if name in python - wrapping - bound]
+    calls = [called(node) for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    wrapping = {name for name, *within in calls if {*within} - {name} - bound}
+    tested = [name for name, *_ in calls if name in python - wrapping - bound]
     return set(tested[:1])
 
 

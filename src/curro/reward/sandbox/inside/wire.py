@@ -247,8 +247,12 @@ def global_names(source: str) -> tuple[set[str], set[str]]:
     for symbol in symbols(source):
         if symbol.is_global():
             used |= {symbol.get_name()} if symbol.is_referenced() else set()
-            bound |= {symbol.get_name()} if symbol.is_assigned() or symbol.is_imported() else set()
+            bound |= {symbol.get_name()} if is_bound(symbol) else set()
     return used, bound
+
+
+def is_bound(symbol: Any) -> bool:
+    return bool(symbol.is_assigned() or symbol.is_imported())
 
 
 def is_name(name: Any) -> bool:
