@@ -13,7 +13,7 @@ from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_i
 import curro
 from curro.core.checkpoint import load_state
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
-from curro.lab.model import build_model, build_tokenizer
+from curro.lab.model import build_model, load_tokenizer
 
 
 class Scripted:
@@ -34,7 +34,7 @@ class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
 
 def scripted(kind: type, folder: Any, **options: Any) -> Any:
     torch.manual_seed(0)
-    tokenizer = build_tokenizer()
+    tokenizer = load_tokenizer()
     settings = {name: options.pop(name) for name in list(options) if name in config(folder).to_dict()}
     arguments = {"reward_funcs": first_token_is_even, "train_dataset": dataset()} | options
     model = build_model(tokenizer, width=32, layers=1)
