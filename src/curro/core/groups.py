@@ -103,6 +103,10 @@ class Groups(Rows):
         """float64 (P, G), rewards less the mean of their group; 0 where a rollout was not scored."""
         return np.where(self.scored, self.rewards - self.mean[:, None], 0.0)
 
+    def realised(self, table: PromptTable, *, is_rate: bool) -> np.ndarray:
+        """What predictions of these groups are compared with (P,): success rates, else informativeness."""
+        return table.success_rate(self.mean) if is_rate else table.informativeness(self.variance)
+
     def part(self, name: str) -> np.ndarray:
         """The named reward of every rollout, float64 (P, G), NaN where a rollout has none.
 

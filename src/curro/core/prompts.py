@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from curro.core.groups import Groups
-
 
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
@@ -187,10 +185,6 @@ class PromptTable:
         """Reward variances in squared reward ranges, p(1-p) for 0/1 rewards."""
         low, high = self.reward_range
         return variance / (high - low) ** 2
-
-    def realised(self, groups: Groups, *, is_rate: bool) -> np.ndarray:
-        """What predictions of these groups are compared with (P,): success rates, else informativeness."""
-        return self.success_rate(groups.mean) if is_rate else self.informativeness(groups.variance)
 
     def is_flat(self, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Whether groups of this reward variance count as without signal.

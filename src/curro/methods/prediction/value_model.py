@@ -122,7 +122,7 @@ class ValueModel(Predictor):
 
     def observe(self, outcome: Groups) -> None:
         is_rate = self.predicts == "success-rate"
-        self.fresh.add(outcome.prompts, self.table.realised(outcome, is_rate=is_rate))
+        self.fresh.add(outcome.prompts, outcome.realised(self.table, is_rate=is_rate))
 
     def _learn(self) -> None:
         """One update on what came back since the last one, whatever the order it came in."""

@@ -141,7 +141,7 @@ class Predicted(Selection):
         return self._offsets_P
 
     def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
-        realised = self.table.realised(outcome, is_rate=self.target is not None)
+        realised = outcome.realised(self.table, is_rate=self.target is not None)
         expected = self.expected_N[outcome.prompts].astype(np.float64)
         self.quality.observe(outcome.prompts, expected, realised)
         if self.adaptive is not None:
