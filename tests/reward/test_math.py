@@ -152,6 +152,7 @@ RIGHT: dict[str, list[tuple[str, str]]] = {
         ("0", "0"), (r"\boxed{no solution}", "no solution"), (r"\boxed{\text{No solution}}", "no solution"),
     ],
     "wrappers and prose": [
+        ("He saw $3$ cats, and then came $5$ dogs.", "5"),
         (r"\boxed{\dfrac{1}{2}}", r"\tfrac12"), (r"\fbox{5}", "5"), (r"\boxed 5", "5"),
         (r"\boxed{\displaystyle \frac12}", "1/2"), ('**Final Answer:**\n\\[\n42\n\\]', "42"),
         ("### Answer\n42", "42"), ("#### Step 2: add\nThe answer is 42", "42"),
