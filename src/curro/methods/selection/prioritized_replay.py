@@ -13,15 +13,10 @@ import numpy as np
 from curro.core import registry
 from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.errors import ConfigError, require
-from curro.core.loading import load_object
 from curro.core.prompts import PromptTable
 from curro.methods.index import Proportional
 from curro.methods.prediction.posterior import FadedPosterior
-
-VARIANTS = {
-    "default": "curro.methods.selection.prioritized_replay:FadedReplay",
-    "published": "curro.methods.selection.published_replay:PublishedReplay",
-}
+from curro.methods.selection.published_replay import PublishedReplay
 
 
 def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection:
@@ -37,10 +32,11 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
     Raises:
         ConfigError: another variant.
     """
-    if variant not in VARIANTS:
-        raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(VARIANTS)}")
+    variants = {"default": FadedReplay, "published": PublishedReplay}
+    if variant not in variants:
+        raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(variants)}")
     label = f"prioritized-replay (variant {variant})"
-    return registry.construct(label, load_object(VARIANTS[variant], label), options, also=["variant"])
+    return registry.construct(label, variants[variant], options, also=["variant"])
 
 
 class FadedReplay(Selection):
