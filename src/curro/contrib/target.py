@@ -1,8 +1,7 @@
 """Prompts near a target difficulty that moves: by the rewards, or by a schedule.
 
-Tested with the port alone: schedules and AdaRFT's rule by hand, resumed (tests/contrib). With length as the
-difficulty AdaRFT ends at 0.330 and E2H at 0.259 on the lab's hard pools, uniform sampling at 0.316
-(two seeds).
+Tested with the port alone (tests/contrib). With length as the difficulty AdaRFT ends at 0.330 and E2H at
+0.259 on the lab's hard pools, uniform sampling at 0.316 (two seeds).
 """
 
 from __future__ import annotations
