@@ -21,11 +21,12 @@ from curro import lab
 from curro.core.errors import ConfigError, EngineError
 from curro.data import PromptSet, load_prompts
 from curro.reward import Reward
-from curro.rollout.engines.engine import Rollout
+from curro.rollout.engines.engine import Rollout, SamplingSettings
 from curro.runs.estimate_folder import COLUMNS, EstimateFolder, bands, render, shares
 from curro.runs.lock import only_process
+from curro.training.evaluation import estimate as estimation
 from curro.training.evaluation.curation import curate, write_prompts
-from curro.training.evaluation.estimate import estimate
+from curro.training.evaluation.estimate import SamplingJob, estimate_with
 
 CHAINS = ["lab:chains", "--limit", "48", "-k", "8", "--batch", "16"]
 
@@ -254,14 +255,19 @@ class Scripted:
         self.open -= 1
         return [self.rollouts(prompt, j) for j in range(n)]
 
+    async def close(self):
+        self.is_closed = True
 
-def run(rollouts, prompts=12, score=float, **options):
+
+def run(rollouts, prompts=12, score=float):
     engine, rows = Scripted(rollouts), []
     data = PromptSet([{"prompt": str(i), "answer": None, "key": f"k{i}"} for i in range(prompts)])
     reward = Reward("test", lambda texts, _: [score(text) for text in texts])
-    arguments = {"k": 4, "todo": range(prompts), "in_flight": 3, "on_group": rows.append} | options
-    left_out = asyncio.run(estimate(engine, data, reward, **arguments))
-    assert engine.most <= arguments["in_flight"]
+    settings = {"k": 4, "batch": 4, "seed": 0, "threads": 1}
+    job = SamplingJob(data, reward, None, "tiny", "http://x", SamplingSettings(8), **settings)
+    left_out = asyncio.run(estimate_with(job, engine, range(prompts), rows.append))
+    assert engine.most <= estimation.IN_FLIGHT
+    assert engine.is_closed
     return left_out, {row["prompt"]: row for row in rows}
 
 

@@ -16,7 +16,7 @@ from curro.training.settings import known_settings
 
 def test_the_help_of_train_lists_what_is_used_most_first(curro):
     text = curro("train", "--help")
-    panels = [item.panel for item, _ in known_settings().values()]
+    panels = [item.panel for item in known_settings().values()]
     headings = [f"\n{name}:\n" for name, _ in groupby(panels)]
     assert len(headings) == len(set(panels)), "the settings of a panel are declared together"
     places = [text.index(heading) for heading in headings]

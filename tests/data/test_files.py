@@ -28,12 +28,7 @@ def rows():
         {"data": ROWS},
         {"version": "1", "rows": ROWS},
         {"train": ROWS, "test": ROWS[:1]},
-        {"data": {"train": ROWS, "test": ROWS[:1]}},
         {"prompt": ["1+1?", "1+2?"], "answer": ["2", "3"]},
-        {"train": {"prompt": ["1+1?", "1+2?"], "answer": ["2", "3"]}, "test": {"prompt": [], "answer": []}},
-        {"prompt": {"0": "1+1?", "1": "1+2?"}, "answer": {"0": "2", "1": "3"}},
-        {"columns": ["prompt", "answer"], "index": [0, 1], "data": [["1+1?", "2"], ["1+2?", "3"]]},
-        {"a": ROWS[0], "b": ROWS[1]},
         {
             "features": [{"name": "prompt"}],
             "rows": [{"row_idx": i, "row": row} for i, row in enumerate(ROWS)],
@@ -53,9 +48,18 @@ def test_objects_that_are_a_row_conversations_or_nothing(tmp_path):
     assert load_prompts(path)[0]["prompt"] == MESSAGES[0]
     path.write_text(json.dumps({"prompt": MESSAGES, "answer": ["1", "2"]}))
     assert [row["prompt"] for row in load_prompts(path)] == MESSAGES
-    for content in ({}, {"meta": {"a": 1}, "count": 3}, {"prompt": ["a", "b"], "answer": ["1"]}):
+    columns = {"prompt": {"0": "1+1?", "1": "1+2?"}, "answer": {"0": "2", "1": "3"}}
+    for content in (
+        {},
+        {"meta": {"a": 1}, "count": 3},
+        {"prompt": ["a", "b"], "answer": ["1"]},
+        {"data": {"train": ROWS}},
+        {"a": ROWS[0], "b": ROWS[1]},
+        {"columns": ["prompt", "answer"], "index": [0, 1], "data": [["1+1?", "2"], ["1+2?", "3"]]},
+        columns,
+    ):
         path.write_text(json.dumps(content))
-        with pytest.raises(DataError, match=r"rows\.json"):
+        with pytest.raises(DataError, match=r"rows\.json is one JSON object|rows\.json differ in length"):
             load_prompts(path)
 
 

@@ -159,20 +159,6 @@ def test_bytes_that_are_no_text_in_columns_of_texts(column):
         load_prompts("data.arrow")
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        {"columns": ["prompt"], "data": [["a", "b"]]},
-        {"columns": [["prompt"]], "data": [["a"]]},
-        {"columns": ["prompt"], "data": [1]},
-    ],
-)
-def test_a_table_of_pandas_whose_rows_do_not_fit_its_columns(tmp_path, table):
-    (tmp_path / "data.json").write_text(json.dumps(table))
-    with pytest.raises(DataError, match=r"data\.json do not fit its columns"):
-        load_prompts("data.json")
-
-
 def test_empty_parquet_and_empty_array():
     pq.write_table(pa.table({"prompt": pa.array([], pa.string())}), "data.parquet")
     with pytest.raises(DataError, match=r"^data.parquet is empty"):

@@ -20,7 +20,7 @@ from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.openai_server import OpenAIEngine
 from curro.rollout.engines.plain_generation import drawn_tokens
 from curro.rollout.sampling import sample
-from curro.training.evaluation.estimate import estimate_here
+from curro.training.evaluation.estimate import SamplingJob, estimate_here
 
 
 @given(
@@ -96,12 +96,9 @@ def test_samples_at_temperature_0_are_all_the_likeliest(unpadded):
 def estimated_here(model, tokenizer, prompts, **settings):
     rows, reward = [], Reward("test", lambda texts, _: [0.0] * len(texts))
     data = PromptSet([{"prompt": text, "answer": None, "key": f"k{i}"} for i, text in enumerate(prompts)])
-    left_out = estimate_here(
-        model, tokenizer, data, reward,
-        environment=None, settings=SamplingSettings(**{"max_new_tokens": 4} | settings), k=2,
-        todo=range(len(prompts)), batch=4, seed=0, on_group=rows.append,
-    )  # fmt: skip
-    return left_out, rows
+    sampling = SamplingSettings(**{"max_new_tokens": 4} | settings)
+    job = SamplingJob(data, reward, None, "model", None, sampling, k=2, batch=4, seed=0, threads=1)
+    return estimate_here(job, model, tokenizer, range(len(prompts)), rows.append), rows
 
 
 def test_prompts_that_a_model_cannot_read_or_has_no_room_for_are_left_out(unpadded):

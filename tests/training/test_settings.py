@@ -110,7 +110,7 @@ def test_by_default_a_step_takes_no_more_prompts_than_there_are():
 
 
 def test_every_setting_has_a_help_text_that_ends_in_a_full_stop():
-    for name, (item, _) in known_settings().items():
+    for name, item in known_settings().items():
         assert item.help.endswith("."), name
         assert getattr(TrainSettings, name) is not None or item.otherwise, name
 

@@ -64,9 +64,9 @@ def test_packages_of_verifiers_are_code_too(values, code):
     assert trust.code_of(TrainSettings(**values)) == code
 
 
-def test_the_file_that_is_meant_is_named(tmp_path):
+def test_the_code_is_named_and_not_run(tmp_path):
     (tmp_path / "work" / "mine.py").write_text(TRAP)
-    with pytest.raises(ConfigError, match=r"^run names code of its own, 'mine:score' \(.*mine\.py\):"):
+    with pytest.raises(ConfigError, match=r"^run names code of its own, 'mine:score': add --trust"):
         trust.check(settings(reward="mine:score:a=1"), "run")
     assert not (tmp_path / "work" / "EXECUTED").exists()
     trust.check(settings(), "run")
@@ -87,7 +87,7 @@ def test_the_commands_ask_before_anything_of_the_folder_runs(tmp_path):
     for command in commands:
         said = run_command(*command, folder=work, status=2)
         assert said.startswith("curro: run")
-        assert "names code of its own, './own_reward.py:score' (" in said
+        assert "names code of its own, './own_reward.py:score'" in said
         assert "--trust" in said
     assert not (work / "EXECUTED").exists()
     assert {path.name for path in work.iterdir()} - {"__pycache__"} == {"own_reward.py", "run"}

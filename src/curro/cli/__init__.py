@@ -114,38 +114,11 @@ def main() -> None:
         _end(_mistyped(error))
 
 
-NEEDED = {
-    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
-    "Input should be a valid number, unable to parse string as a number": "it must be a number",
-    "Input should be": "it must be",
-}
-"""What typer says of a value, and what is said instead."""
-
-
 def _mistyped(error: Any) -> str:
     """What is wrong with the words of a command line, and where its help is."""
-    context: Any = getattr(error, "ctx", None)
-    if context is not None and (meant := _abbreviated(getattr(error, "option_name", ""), context)):
-        error.possibilities = meant
     sentence = error.format_message().rstrip(".")
-    for theirs, ours in NEEDED.items():
-        sentence = sentence.replace(theirs, ours)
-    sentence = f"{sentence[0].lower()}{sentence[1:]}"
-    extra = "got unexpected extra argument(s) ("
-    if sentence.startswith(extra):
-        takes_data = any("--data" in item.opts for item in context.command.params)
-        example = ", as in --data FILE" if takes_data else ""
-        sentence = (
-            f"{sentence[len(extra) : -1]} stands without an option: write its option before it{example}"
-        )
-    return f"{sentence} (see {getattr(context, 'command_path', 'curro')} --help)"
-
-
-def _abbreviated(option: str | None, context: Any) -> list[str]:
-    """The options whose words begin with the letters of what was typed: `--learning-rate` for `--lr`."""
-    letters = (option or "").lstrip("-")
-    options = [name for item in context.command.params for name in item.opts if name.startswith("--")]
-    return [name for name in options if "".join(word[0] for word in name[2:].split("-")) == letters]
+    command = getattr(getattr(error, "ctx", None), "command_path", "curro")
+    return f"{sentence[0].lower()}{sentence[1:]} (see {command} --help)"
 
 
 def _sentence(error: OSError) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.cli.options import Config, Jobs, Trust, all_but, option_values, values_of_file, with_settings
+from curro.cli.options import Config, Jobs, Trust, option_values, values_of_file, with_settings
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.core import registry
@@ -17,13 +17,13 @@ from curro.core.text import printable
 from curro.runs.folder import RunFolder, find_runs, is_run
 from curro.training.declared import flags_of
 from curro.training.plan import check_names
-from curro.training.settings import TrainSettings
+from curro.training.settings import TrainSettings, known_settings
 
 OWN = ("curriculum", "allocation", "advantage", "admission", "signal", "seed")
 """Settings in which the runs differ."""
 
 
-@with_settings(*all_but(*OWN))
+@with_settings(*(name for name in known_settings() if name not in OWN))
 def compare(
     curricula: Annotated[
         list[str] | None,
@@ -64,7 +64,11 @@ def compare(
                 f"these folders hold runs, which are compared as they are: leave out {', '.join(unread)}, or "
                 "name curricula to train"
             )
-        _compare_folders([Path(name) for name in names], out)
+        from curro.runs.report.compare import by_curriculum
+
+        paths = [Path(name) for name in names]
+        runs_there = by_curriculum(RunFolder.open(path) for path in find_runs(paths))
+        _show(runs_there, paths[0] if len(paths) == 1 else out)
         return
     if len({folder_name(name) for name in names}) < len(names):
         raise ConfigError(
@@ -94,20 +98,19 @@ def compare(
     left = {name: value for name, value in of_file.items() if options.get(name) is None}
     flags = [*flags_of(left), *flags_of(options)]
     check_writable(out)
-    paths = {
-        (name, seed): out / f"{folder_name(name)}-seed{seed}" for seed in range(seeds or 2) for name in names
+    runs = {
+        name: [
+            TrainingRun(
+                f"{name} seed {seed}",
+                out / f"{folder_name(name)}-seed{seed}",
+                [f"--curriculum={name}", f"--seed={seed}", *flags],
+            )
+            for seed in range(seeds or 2)
+        ]
+        for name in names
     }
     side_by_side = jobs_or_cores(jobs)
     quiet()
-    from curro.runs.report.compare import comparison_table, render_comparison
-    from curro.runs.report.page import write_comparison
-
-    runs = {
-        (name, seed): TrainingRun(
-            f"{name} seed {seed}", path, [f"--curriculum={name}", f"--seed={seed}", *flags]
-        )
-        for (name, seed), path in paths.items()
-    }
     failed: list[str] = []
 
     def ended(run: TrainingRun) -> None:
@@ -118,18 +121,17 @@ def compare(
 
     console = plain_console()
     with progress_bar(console) as bar:
-        run_all(list(runs.values()), side_by_side, bar, ended)
+        run_all(
+            [run for of_seed in zip(*runs.values(), strict=True) for run in of_seed], side_by_side, bar, ended
+        )
     for reason in failed:
         console.print(f"failed: {printable(reason)}", style="red")
-    complete = {name: [run for (of, _), run in runs.items() if of == name and run.complete] for name in names}
-    runs_by_name = {
-        name: [RunFolder.open(run.path) for run in curriculum_runs]
-        for name, curriculum_runs in complete.items()
-        if curriculum_runs
+    complete = {
+        name: [RunFolder.open(run.path) for run in runs_of_name if run.complete]
+        for name, runs_of_name in runs.items()
     }
-    if runs_by_name:
-        console.print(render_comparison(comparison_table(runs_by_name)))
-        console.print(f"report: {write_comparison(runs_by_name, out / 'report.html')}")
+    if any(complete.values()):
+        _show({name: folders for name, folders in complete.items() if folders}, out)
     if failed:
         raise typer.Exit(1)
 
@@ -138,13 +140,11 @@ def _holds_runs(path: Path) -> bool:
     return path.is_dir() and (is_run(path) or any(map(is_run, path.iterdir())))
 
 
-def _compare_folders(paths: list[Path], out: Path) -> None:
-    """Compare runs that are there; runs that differ in their seed alone are one curriculum."""
-    from curro.runs.report.compare import by_curriculum, comparison_table, render_comparison
+def _show(runs: dict[str, list[RunFolder]], out: Path) -> None:
+    """Print the table of a comparison, and write its page."""
+    from curro.runs.report.compare import comparison_table, render_comparison
     from curro.runs.report.page import write_comparison
 
-    runs = by_curriculum(RunFolder.open(path) for path in find_runs(paths))
     console = plain_console()
     console.print(render_comparison(comparison_table(runs)))
-    folder = paths[0] if len(paths) == 1 else out
-    console.print(f"report: {write_comparison(runs, folder / 'report.html')}")
+    console.print(f"report: {write_comparison(runs, out / 'report.html')}")

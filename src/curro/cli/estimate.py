@@ -10,18 +10,18 @@ import typer
 from rich.console import RenderableType
 
 from curro.cli.options import option_values, with_settings
-from curro.cli.sampling import (
-    BatchSize,
-    Connections,
-    SamplingJob,
-    ServerAddress,
-    Timeout,
-    TopP,
-    sample_all,
-)
+from curro.cli.sampling import BatchSize, ServerAddress, sample_all
 from curro.cli.terminal import folder_name, plain_console, quiet
 from curro.core.errors import ConfigError
 from curro.core.files import check_writable
+from curro.data import load_prompts
+from curro.reward.environments import resolve_environment
+from curro.reward.resolve import outcome_reward
+from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.engines.models import weights_digest
+from curro.runs.estimate_folder import render
+from curro.training.evaluation.estimate import SamplingJob
+from curro.training.plan import check_names, run_reward
 from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ def estimate(
         Path | None,
         typer.Option("--out", "-o", help="The estimate's folder. [default: estimates/DATA-MODEL]"),
     ] = None,
-    top_p: TopP = 1.0,
     batch: BatchSize = 64,
-    connections: Connections = 256,
-    timeout: Timeout = 600.0,
     **options: Any,
 ) -> None:
     """Measure how often a model solves each prompt of a data set.
@@ -75,35 +72,24 @@ def estimate(
         raise ConfigError("--server-model is the name of a model on a server: name that with --server")
     if server is not None and server_model is None:
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
-    from curro.training.plan import check_names, run_reward
-
     check_names(settings)
-    from curro.data import load_prompts
-    from curro.reward.environments import resolve_environment
-    from curro.reward.resolve import outcome_reward
-    from curro.rollout.engines.engine import SamplingSettings
-    from curro.rollout.engines.models import weights_digest
-
     if out is not None:
         check_writable(out)
     prompts = load_prompts(data, limit=settings.limit, **settings.columns)
     complete = settings.complete(len(prompts))
     reward = run_reward(settings.reward, settings, prompts)
-    scored_by = outcome_reward(reward)
     if server is None:
         complete.check_model()
     model = str(complete.model if server is None else server_model)
     job = SamplingJob(
         prompts,
-        scored_by,
+        outcome_reward(reward),
         resolve_environment(settings.environment, prompts),
         model,
         server,
-        SamplingSettings(complete.max_completion_length or 1, settings.temperature, top_p),
+        SamplingSettings(complete.max_completion_length or 1, settings.temperature),
         k=k,
         batch=batch,
-        connections=connections,
-        timeout=timeout,
         seed=settings.seed,
         threads=settings.threads,
     )
@@ -116,9 +102,9 @@ def estimate(
     path = out or Path("estimates") / f"{folder_name(data)}-{folder_name(model)}"
     console = plain_console()
     console.print(f"estimate folder {path}")
-    if scored_by is not reward:
-        recorded["pass_rates_of"] = scored_by.name
-        console.print(f"pass rates are of {scored_by.name}, the part of the reward that verifies the answer")
+    if job.reward is not reward:
+        recorded["pass_rates_of"] = job.reward.name
+        console.print(f"pass rates are of {job.reward.name}, the part of the reward that verifies the answer")
     folder = sample_all(job, path, recorded, console, title="estimating")
     table = folder.write_table()
     for sentence in _findings(job, table):
@@ -128,8 +114,6 @@ def estimate(
 
 def _findings(job: SamplingJob, table: pa.Table) -> Iterator[RenderableType]:
     """What the table of pass rates shows, for the terminal."""
-    from curro.runs.estimate_folder import render
-
     yield render(table["mean"].to_numpy(), table["variance"].to_numpy(), job.k)
     rollouts = sum(table["rollouts"].to_pylist())
     if lost := len(job.prompts) * job.k - rollouts:

@@ -5,43 +5,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
-from rich.console import Console
 
 from curro.cli.options import option_values, with_settings
-from curro.cli.sampling import BatchSize, Connections, SamplingJob, ServerAddress, Timeout, sample_all
+from curro.cli.sampling import BatchSize, ServerAddress, sample_all
 from curro.cli.terminal import folder_name, plain_console, quiet
 from curro.core.errors import ConfigError
 from curro.core.text import did_you_mean
 from curro.data import PromptSet, load_prompts
 from curro.reward import Reward
+from curro.reward.environments import resolve_environment
+from curro.reward.resolve import outcome_reward
+from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.engines.models import weights_digest
+from curro.rollout.evaluation_results import Result, overview
 from curro.runs.estimate_folder import EstimateFolder
-from curro.training.evaluation.suites import SUITES, Suite
+from curro.training.evaluation.code_suites import askable, with_heads
+from curro.training.evaluation.estimate import SamplingJob
+from curro.training.evaluation.suites import SUITES, Suite, suite_prompts
+from curro.training.plan import check_model, run_reward
 from curro.training.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from curro.rollout.evaluation_results import Result
 
 
 @dataclass(frozen=True)
 class EvaluationTask:
-    """A suite, or a data set that stands for one, ready to be sampled."""
+    """A suite, or a data set that stands for one, ready to be sampled.
+
+    Attributes:
+        lacking: the missing packages of each problem that cannot be scored without them.
+        whole: the suite's reward.
+    """
 
     suite: Suite
     prompts: PromptSet
     lacking: Sequence[Sequence[str]]
-    """The missing packages of each problem that cannot be scored without them."""
+    whole: Reward
 
-    def summary(self, reward: str) -> str:
+    @property
+    def reward(self) -> Reward:
+        """The part of the suite's reward that verifies the answer, which scores the samples."""
+        return with_heads(outcome_reward(self.whole), self.prompts)
+
+    def summary(self) -> str:
         """Say how it is sampled."""
         suite, packages = self.suite, ", ".join(sorted({name for names in self.lacking for name in names}))
         left_out = f" ({len(self.lacking)} not asked, for lack of {packages:.200})" if packages else ""
         return (
             f"{suite.name}: {len(self.prompts)} problems{left_out} from {self.prompts.source}, "
             f"{suite.samples} samples of each, temperature {suite.temperature:g}, top-p {suite.top_p:g}, at "
-            f"most {suite.max_new_tokens} tokens, reward {reward}"
+            f"most {suite.max_new_tokens} tokens, reward {self.reward.name}"
         )
 
 
@@ -55,26 +70,25 @@ def task_of(
     name: str, data: str | None, split: str, chat: bool, asked: TrainSettings, own: dict[str, Any]
 ) -> EvaluationTask:
     """The suite of that name, or the data set, with what was asked for in place of its defaults."""
-    from curro.training.evaluation.code_suites import askable
-    from curro.training.evaluation.suites import suite_prompts
-
     if asked.reward != "auto":
         own = {**own, "reward": asked.reward}
+    lacking: Sequence[Sequence[str]] = ()
     if name in SUITES:
         if asked.columns:
             raise ConfigError(f"the suite {name} knows its columns: leave out {', '.join(asked.columns)}")
         suite = replace(SUITES[name], **own)
-        prompts = suite_prompts(suite, data=data, limit=asked.limit, chat=chat)
-        return EvaluationTask(suite, *askable(name, prompts))
-    if data is not None or not (any(mark in name for mark in "/.:") or Path(name).exists()):
+        prompts, lacking = askable(name, suite_prompts(suite, data=data, limit=asked.limit, chat=chat))
+    elif data is not None or not (any(mark in name for mark in "/.:") or Path(name).exists()):
         raise ConfigError(
             f"no suite is called {name!r}{did_you_mean(name, SUITES)}; there are: {', '.join(SUITES)}; "
             "or name a data set"
         )
-    prompts = load_prompts(name, split=split, limit=asked.limit, **asked.columns)
-    length = TrainSettings(data=name).complete(len(prompts)).max_completion_length or 1
-    suite = Suite(name, name, split, "prompt", "answer", "", reward="auto", max_new_tokens=length)
-    return EvaluationTask(replace(suite, **own), prompts, ())
+    else:
+        prompts = load_prompts(name, split=split, limit=asked.limit, **asked.columns)
+        length = TrainSettings(data=name).complete(len(prompts)).max_completion_length or 1
+        suite = Suite(name, name, split, "prompt", "answer", "", reward="auto", max_new_tokens=length)
+        suite = replace(suite, **own)
+    return EvaluationTask(suite, prompts, lacking, run_reward(suite.reward, asked, prompts))
 
 
 SHARED = (
@@ -134,8 +148,6 @@ def evaluate(
     ),
     server: ServerAddress = None,
     batch: BatchSize = 64,
-    connections: Connections = 256,
-    timeout: Timeout = 600.0,
     **options: Any,
 ) -> None:
     """Measure models on benchmark suites or on a data set.
@@ -143,15 +155,8 @@ def evaluate(
     Prints pass@k and the mean reward with 95% intervals. After Ctrl-C, the same command continues.
     """
     quiet()
-    from curro.training.plan import check_model
-
     for model in models if server is None else []:
         check_model(model)
-    from curro.reward.environments import resolve_environment
-    from curro.rollout.engines.engine import SamplingSettings
-    from curro.rollout.engines.models import weights_digest
-    from curro.rollout.evaluation_results import overview
-
     if not suite:
         if data is None:
             raise ConfigError("name what to evaluate on: --suite, or --data with a data set of your own")
@@ -163,25 +168,27 @@ def evaluate(
     own["max_new_tokens"] = asked.max_completion_length
     own = {name: value for name, value in own.items() if value is not None}
     tasks = [task_of(name, data, split, chat, asked, own) for name in dict.fromkeys(suite)]
-    ks = sorted({1, *(task.suite.samples for task in tasks)})
     console = plain_console()
-    rewards = [_outcome_reward(task, asked, console) for task in tasks]
+    for task in tasks:
+        if outcome_reward(task.whole) is not task.whole:
+            console.print(
+                f"{task.suite.name}: samples are scored by {task.reward.name}, the part of the reward that "
+                "verifies the answer"
+            )
     results: list[Result] = []
     for model in dict.fromkeys(models):
         weights = None if server else weights_digest(model)
-        for task, reward in zip(tasks, rewards, strict=True):
+        for task in tasks:
             name, samples_of_each = task.suite.name, task.suite.samples
             job = SamplingJob(
                 task.prompts,
-                reward,
+                task.reward,
                 resolve_environment(asked.environment, task.prompts),
                 model,
                 server,
                 SamplingSettings(task.suite.max_new_tokens, task.suite.temperature, task.suite.top_p),
                 k=samples_of_each,
                 batch=batch,
-                connections=connections,
-                timeout=timeout,
                 seed=asked.seed,
                 threads=asked.threads,
             )
@@ -193,26 +200,11 @@ def evaluate(
             path, title = out / folder_name(f"{name}-{model}"), f"{name} {model}"
             folder = sample_all(job, path, settings, console, title=title, least=samples_of_each)
             results.append(_result(task, model, folder))
+    ks = sorted({1, *(task.suite.samples for task in tasks)})
     console.print(overview(results, ks).render())
     console.print(NOTE)
-    for task, reward in zip(tasks, rewards, strict=True):
-        console.print(task.summary(reward.name))
-
-
-def _outcome_reward(task: EvaluationTask, asked: TrainSettings, console: Console) -> Reward:
-    """The part of the task's reward that verifies the answer, which is told if there are other parts."""
-    from curro.reward.resolve import outcome_reward
-    from curro.training.evaluation.code_suites import with_heads
-    from curro.training.plan import run_reward
-
-    whole = run_reward(task.suite.reward, asked, task.prompts)
-    reward = outcome_reward(whole)
-    if reward is not whole:
-        console.print(
-            f"{task.suite.name}: samples are scored by {reward.name}, the part of the reward that verifies "
-            "the answer"
-        )
-    return with_heads(reward, task.prompts)
+    for task in tasks:
+        console.print(task.summary())
 
 
 def _result(task: EvaluationTask, model: str, folder: EstimateFolder) -> Result:
@@ -221,10 +213,6 @@ def _result(task: EvaluationTask, model: str, folder: EstimateFolder) -> Result:
     Raises:
         ConfigError: some samples failed.
     """
-    import numpy as np
-
-    from curro.rollout.evaluation_results import Result
-
     table = folder.write_table()
     short = sum(rollouts < task.suite.samples for rollouts in table["rollouts"].to_pylist())
     if short:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.training.declared import SettingSpec, plain_type
+from curro.training.declared import SettingSpec
 from curro.training.settings import TrainSettings, known_settings, read_settings
 
 Config = Annotated[
@@ -57,16 +57,11 @@ def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
     return decorate
 
 
-def all_but(*names: str) -> list[str]:
-    """The names of all other settings."""
-    return [name for name in known_settings() if name not in names]
-
-
 def option_values(options: dict[str, Any]) -> dict[str, Any]:
     """What was given on the command line, as `TrainSettings.of` takes it."""
     known = known_settings()
     return {
-        name: known[name][0].parse(value) if known[name][0].parse else value  # type: ignore[misc]
+        name: value if (parse := known[name].parse) is None else parse(value)
         for name, value in options.items()
         if value is not None
     }
@@ -86,19 +81,9 @@ def values_of_file(config: Path, trust: bool) -> dict[str, Any]:
     return values
 
 
-def default_of(name: str) -> str:
-    """The default of a setting in words."""
-    default = getattr(TrainSettings, name)
-    if default is None:
-        return known_settings()[name][0].otherwise
-    if isinstance(default, tuple):
-        return ",".join(f"{end:g}" for end in default)
-    return f"{default:g}" if isinstance(default, float) else str(default)
-
-
 def _parameter(name: str) -> inspect.Parameter:
-    item, annotation = known_settings()[name]
-    kind = str if item.parse else plain_type(annotation)
+    item = known_settings()[name]
+    kind = str if item.parse else item.kind
     metavar = "<low>,<high>" if item.parse else None
     option = typer.Option(help=_help(name, item), metavar=metavar, rich_help_panel=item.panel)
     return inspect.Parameter(
@@ -108,7 +93,14 @@ def _parameter(name: str) -> inspect.Parameter:
 
 def _help(name: str, item: SettingSpec) -> str:
     choices = f" One of {', '.join(item.choices)}." if item.choices else ""
-    return f"{item.help}{choices} [default: {default_of(name)}]"
+    default = getattr(TrainSettings, name)
+    if default is None:
+        default = item.otherwise
+    elif isinstance(default, tuple):
+        default = ",".join(f"{end:g}" for end in default)
+    elif isinstance(default, float):
+        default = f"{default:g}"
+    return f"{item.help}{choices} [default: {default}]"
 
 
 def as_typed(sentence: str, arguments: Sequence[str]) -> str:

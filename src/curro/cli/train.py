@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from curro.cli.options import Config, Trust, option_values, values_of_file, with_settings
-from curro.cli.terminal import (
-    accuracy,
-    describe,
-    folder_name,
-    plain_console,
-    progress_bar,
-    quiet,
-)
+from curro.cli.terminal import accuracy, describe, folder_name, plain_console, progress_bar, quiet
 from curro.core.errors import ConfigError
 from curro.core.files import check_writable, refuse_links
 from curro.core.text import printable
@@ -82,7 +75,10 @@ def train(
             check(settings, f"{resume}/config.json")
     else:
         values = option_values(options)
-        settings = TrainSettings(**values) if config is None else _settings(config, values, trust)
+        if config is None:
+            settings = TrainSettings(**values)
+        else:
+            settings = TrainSettings.of({**values_of_file(config, trust), **values}, str(config))
         check_names(settings)
         folder = RunFolder(out or Path("runs") / _name(settings))
         folder.check_unused()
@@ -152,11 +148,6 @@ def _leaving_nothing(folder: RunFolder) -> Iterator[None]:
         if not folder.has_progress() and not (is_compared and folder.latest()):
             shutil.rmtree(folder.path, ignore_errors=True)
         raise
-
-
-def _settings(config: Path, options: dict[str, Any], trust: bool) -> TrainSettings:
-    """The settings in the file, overridden by those on the command line."""
-    return TrainSettings.of({**values_of_file(config, trust), **options}, str(config))
 
 
 def _name(settings: TrainSettings) -> str:

@@ -45,28 +45,32 @@ def normalise(
             columns, a text is not Unicode, a column's name holds a zero character, a conversation or an
             object is written as Python prints it, two rows have one key.
     """
-    prompt_column = _named(raw, prompt, "prompt") or _first(raw, PROMPT)
+    rows = [one.row for one in raw]
+    prompt_column = _named(rows, prompt, "prompt") or first_column(rows, PROMPT)
     if prompt_column is None:
-        raise DataError(f"no column of {_columns(raw)} holds prompts: name it with prompt_column")
-    answer_column = _named(raw, answer, "answer") or _first(raw, answer_columns(raw[0].row))
-    key_column = _named(raw, key, "key") or _first(raw, ("key",))
-    prompts = [_prompt(row, prompt_column, _at(raw, i)) for i, (_, _, row) in enumerate(raw)]
-    for i, text in enumerate(prompts):
-        if isinstance(text, str) is not isinstance(prompts[0], str):
-            kinds = "messages, row 0 text" if isinstance(prompts[0], str) else "text, row 0 messages"
-            raise DataError(f"{_at(raw, i)} has a prompt of {kinds}: use one kind throughout")
-    if answer is None and answer_column is not None:
-        _refuse_other_answers(raw, answer_column)
-    answers = [_answer(row, answer_column, _at(raw, i)) for i, (_, _, row) in enumerate(raw)]
-    for i, (_, _, row) in enumerate(raw):
-        _refuse_surrogates(row, _at(raw, i))
+        raise DataError(f"no column of {_columns(rows)} holds prompts: name it with prompt_column")
+    answer_column = _named(rows, answer, "answer") or first_column(rows, answer_columns(rows[0]))
+    key_column = _named(rows, key, "key") or first_column(rows, ("key",))
+    places = [f"row {i} ({one.where})" for i, one in enumerate(raw)]
+    normal: list[dict[str, Any]] = []
+    for row, at in zip(rows, places, strict=True):
+        text = _prompt(row, prompt_column, at)
+        if normal and isinstance(text, str) is not isinstance(normal[0]["prompt"], str):
+            kinds = "text, row 0 messages" if isinstance(text, str) else "messages, row 0 text"
+            raise DataError(f"{at} has a prompt of {kinds}: use one kind throughout")
+        if answer is None and answer_column is not None:
+            _refuse_other_answers(row, answer_column, at)
         if any("\0" in name for name in row):
-            raise DataError(f"{_at(raw, i)} has a column with a zero character in its name: rename it")
-    keys = _keys(raw, key_column, prompts, answers)
-    for i, name in enumerate(keys):
-        _refuse_surrogates(name, _at(raw, i))
-    columns = zip(raw, prompts, answers, keys, strict=True)
-    return [{**row, "prompt": p, "answer": a, "key": k} for (_, _, row), p, a, k in columns]
+            raise DataError(f"{at} has a column with a zero character in its name: rename it")
+        normal.append({**row, "prompt": text, "answer": _answer(row, answer_column, at)})
+    if key_column is None:
+        keys = _verl_keys(raw) or _numbered([content_hash(row["prompt"], row["answer"]) for row in normal])
+    else:
+        keys = _column_keys(rows, key_column, places)
+    for row, name, at in zip(normal, keys, places, strict=True):
+        row["key"] = name
+        _refuse_surrogates(row, at)
+    return normal
 
 
 def content_hash(*parts: Any) -> str:
@@ -144,15 +148,14 @@ def _messages(prompt: Any) -> Any:
     return messages if is_conversation else prompt
 
 
-def _refuse_other_answers(raw: list[RawRow], column: str) -> None:
+def _refuse_other_answers(row: dict[str, Any], column: str, at: str) -> None:
     """Files with different columns of answers would lose one's answers; a null in `column` is no answer."""
-    for i, (_, _, row) in enumerate(raw):
-        other = None if _has(row, column) else first_column([row], ANSWER)
-        if other is not None:
-            raise DataError(
-                f"{_at(raw, i)} has its answer in {other!r}, where other rows have it in {column!r}: give "
-                "the column one name, or name the one to take with answer_column"
-            )
+    other = None if _has(row, column) else first_column([row], ANSWER)
+    if other is not None:
+        raise DataError(
+            f"{at} has its answer in {other!r}, where other rows have it in {column!r}: give the column one "
+            "name, or name the one to take with answer_column"
+        )
 
 
 def _refuse_surrogates(value: Any, at: str) -> None:
@@ -165,25 +168,20 @@ def _refuse_surrogates(value: Any, at: str) -> None:
         ) from None
 
 
-def _keys(raw: list[RawRow], column: str | None, prompts: list[Any], answers: list[str | None]) -> list[str]:
-    if column is None:
-        return _verl_keys(raw) or _numbered(
-            [content_hash(p, a) for p, a in zip(prompts, answers, strict=True)]
-        )
-    values = [value_at(row, column) for _, _, row in raw]
-    for i, value in enumerate(values):
+def _column_keys(rows: list[dict[str, Any]], column: str, places: list[str]) -> list[str]:
+    keys: dict[str, str] = {}
+    for row, at in zip(rows, places, strict=True):
+        value = value_at(row, column)
         if value is None or value == "":
-            raise DataError(f"{_at(raw, i)} has no key in {column!r}: give every row one")
-    keys = [value if isinstance(value, str) else json.dumps(value, default=str) for value in values]
-    first_rows: dict[str, int] = {}
-    for i, key in enumerate(keys):
-        earlier = first_rows.setdefault(key, i)
-        if earlier != i:
+            raise DataError(f"{at} has no key in {column!r}: give every row one")
+        key = value if isinstance(value, str) else json.dumps(value, default=str)
+        if key in keys:
             raise DataError(
-                f"{_at(raw, earlier)} and {_at(raw, i)} have the same key in {column!r}: make it unique, or "
-                f"name another column with key_column (key {key!r})"
+                f"{keys[key]} and {at} have the same key in {column!r}: make it unique, or name another "
+                f"column with key_column (key {key!r})"
             )
-    return keys
+        keys[key] = at
+    return list(keys)
 
 
 def _numbered(hashes: list[str]) -> list[str]:
@@ -198,7 +196,7 @@ def _numbered(hashes: list[str]) -> list[str]:
 
 def _verl_keys(raw: list[RawRow]) -> list[str] | None:
     """data_source/index where that is unique, else data_source/file/index where that is, else None."""
-    index = [(value_at(row, "data_source"), value_at(row, "extra_info.index")) for _, _, row in raw]
+    index = [(value_at(one.row, "data_source"), value_at(one.row, "extra_info.index")) for one in raw]
     if any(source is None or number is None for source, number in index):
         return None
     short_keys = [f"{source}/{number}" for source, number in index]
@@ -212,21 +210,13 @@ def _has(row: dict[str, Any], column: str) -> bool:
     return column in row or (isinstance(nested, dict) and _has(nested, inner))
 
 
-def _first(raw: list[RawRow], columns: tuple[str, ...]) -> str | None:
-    return first_column([row for _, _, row in raw], columns)
-
-
-def _named(raw: list[RawRow], column: str | None, role: str) -> str | None:
+def _named(rows: list[dict[str, Any]], column: str | None, role: str) -> str | None:
     if not isinstance(column, str | None):
         raise DataError(f"the {role} column is named by a text, not {column!r}")
-    if column is not None and not any(_has(row, column) for _, _, row in raw):
-        raise DataError(f"there is no {role} column {column!r}; the columns are {_columns(raw)}")
+    if column is not None and not any(_has(row, column) for row in rows):
+        raise DataError(f"there is no {role} column {column!r}; the columns are {_columns(rows)}")
     return column
 
 
-def _columns(raw: list[RawRow]) -> str:
-    return ", ".join(dict.fromkeys(name for _, _, row in raw for name in row)) or "none"
-
-
-def _at(raw: list[RawRow], i: int) -> str:
-    return f"row {i} ({raw[i].where})"
+def _columns(rows: list[dict[str, Any]]) -> str:
+    return ", ".join(dict.fromkeys(name for row in rows for name in row)) or "none"

@@ -193,13 +193,16 @@ def read_dataset(name: str, dataset: datasets.Dataset) -> Rows:
         raise DataError(f"{name} cannot be read: {error}") from error
 
 
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+
+
 def _json(path: Path, split: str) -> Rows:
-    """JSONL, an array of objects, or one object that holds the rows in one of the usual ways."""
+    """JSONL, an array of objects, or one object that holds the rows."""
     with path.open("rb") as lines:
-        first = next((line for line in lines if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+        first = next((line for line in lines if line.strip(_BLANK)), b"")
         has_more = any(line.strip() for line in lines)
-    is_line = first.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") and _is_json(first)
-    if is_line and has_more:
+    is_line = first.lstrip(_BLANK).startswith(b"{") and _is_json(first)
+    if is_line and (has_more or path.suffix.lower() != ".json"):
         yield from _json_lines(path)
         return
     try:
@@ -209,20 +212,11 @@ def _json(path: Path, split: str) -> Rows:
             raise
         yield from _json_lines(path)  # which names the line
         return
-    if path.suffix.lower() != ".json" and isinstance(content, dict) and _is_row(content):
-        yield from _json_lines(path)
-        return
     rows = _rows_in(content, path, split) if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise DataError(f"{path} is not rows but {type(rows).__name__}: write an array of objects")
     for number, row in enumerate(rows):
         yield _row(row, path, ":1" if row is content else f", item {number}")
-
-
-def _is_row(content: dict[str, Any]) -> bool:
-    """Whether the only object of a JSONL file is a row: it has a plain value, and no rows of its own."""
-    has_plain = any(not isinstance(value, list | dict) for value in content.values())
-    return has_plain and not {"data", "rows"} & set(content)
 
 
 def _json_lines(path: Path) -> Rows:
@@ -243,49 +237,33 @@ def _is_json(line: bytes) -> bool:
 def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
     """The rows that one JSON object holds.
 
-    It may be a row itself, a list of rows under a name (`{"data": [...]}`), such lists by split, columns
-    (`{"prompt": [...], "answer": [...]}`, or as pandas writes them), or rows by their names.
+    It may be a row itself, columns (`{"prompt": [...], "answer": [...]}`), or have a list of rows under some
+    name, under `data` or `rows`, or one for each split.
     """
-    values = list(content.values())
-    column = next((content[name] for name in PROMPT if name in content), None)
     lists = {name: value for name, value in content.items() if isinstance(value, list)}
-    has_plain = any(not isinstance(value, list | dict) for value in values)
-    is_flat = has_plain and not any(isinstance(value, list | dict) for value in values)
-    if is_flat or any(map(_are_messages, values)) or (column is not None and has_plain):
-        return [content]
-    if {"columns", "data"} <= set(lists):  # pandas, orient="split"
-        columns, data = content["columns"], content["data"]
-        if not all(isinstance(name, str) for name in columns) or not all(
-            isinstance(row, list) and len(row) == len(columns) for row in data
-        ):
-            raise DataError(f"the rows under data in {path} do not fit its columns: {columns!r:.80}")
-        return [dict(zip(columns, row, strict=True)) for row in data]
     of_rows = {name: rows for name, rows in lists.items() if rows and isinstance(rows[0], dict)}
-    if values and len(lists) == len(values) and (column is not None or not of_rows):
-        return _transposed(content, path)
+    has_plain = any(not isinstance(value, list | dict) for value in content.values())
+    has_nested = any(isinstance(value, list | dict) for value in content.values())
+    has_prompt = any(name in content for name in PROMPT)
+    if any(map(_are_messages, lists.values())) or (has_plain and (has_prompt or not has_nested)):
+        return [content]
+    is_of_pandas = {"columns", "data"} <= set(lists)  # orient="split": the names of columns apart from rows
+    if len(lists) == len(content) > 0 and (has_prompt or not of_rows) and not is_of_pandas:
+        lengths = {name: len(values) for name, values in lists.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"the columns of the object in {path} differ in length: {lengths}")
+        return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
     if len(of_rows) > 1:
-        named = [name for name in of_rows if _is_split(name, split)] or ["data", "rows"]
-        of_rows = {name: of_rows[name] for name in named if name in of_rows}
+        splits = [name for name in of_rows if SPLITS.get(name.lower()) == SPLITS.get(split, split)]
+        of_rows = {name: of_rows[name] for name in splits or ("data", "rows") if name in of_rows}
     if len(of_rows) == 1:
-        rows = next(iter(of_rows.values()))
+        (rows,) = of_rows.values()
         # the hub's viewer puts each row beside its number
-        return [item["row"] for item in rows] if "row_idx" in rows[0] and "row" in rows[0] else rows
-    inner = next((content[name] for name in ("data", "rows") if name in content), None)
-    inner = next((content[name] for name in content if _is_split(name, split)), inner)
-    if isinstance(inner, dict):
-        return _rows_in(inner, path, split)
-    if values and all(isinstance(value, dict) for value in values):
-        if column is not None:  # pandas, orient="columns": each column by the numbers of the rows
-            return _transposed({name: list(cells.values()) for name, cells in content.items()}, path)
-        return [{"key": name, **row} for name, row in content.items()]
+        return [row["row"] for row in rows] if {"row_idx", "row"} <= set(rows[0]) else rows
     raise DataError(
         f"{path} is one JSON object with {', '.join(map(repr, content)) or 'nothing'}, and no rows can be "
         "found in it: write an array of objects, or an object a line"
     )
-
-
-def _is_split(name: str, split: str) -> bool:
-    return SPLITS.get(name.lower()) == SPLITS.get(split, split)
 
 
 def _are_messages(value: Any) -> bool:
@@ -300,13 +278,6 @@ def _unfilled(row: dict[str, Any]) -> dict[str, Any]:
         else value
         for name, value in row.items()
     }
-
-
-def _transposed(columns: dict[str, list[Any]], path: Path) -> list[dict[str, Any]]:
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise DataError(f"the columns of the object in {path} differ in length: {lengths}")
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _decoded(text: bytes, path: Path, line: int) -> Any:

@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from curro.core.errors import ConfigError
 from curro.core.loading import provider
 from curro.core.text import install_extra
-from curro.data import raw as provided
 from curro.data.columns import normalise
 from curro.data.files import is_data_file, read, read_dataset
 from curro.data.prompt_set import PromptSet
-from curro.data.raw import DataError, Rows
+from curro.data.raw import DataError, RawRow, Rows
 
 if TYPE_CHECKING:
     import datasets
@@ -97,7 +97,11 @@ def raw_rows(source: str, split: str, limit: int | None) -> Rows:
     """
     packaged = provider(source)
     if packaged is not None:
-        return provided.read(source, *packaged, split, limit)
+        try:
+            problems = packaged[0].problems(packaged[1], split, limit)
+        except ConfigError as error:
+            raise DataError(f"{source}: {error}") from error
+        return (RawRow(source, f", problem {number}", row) for number, row in enumerate(problems))
     hub_id = _HUB_ID.fullmatch(source)
     is_file_name = hub_id and hub_id["config"] is None and is_data_file(Path(source))
     if hub_id and not Path(source).exists() and not is_file_name:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from curro.core.errors import ConfigError, CurroError
-from curro.core.loading import Provider
+from curro.core.errors import CurroError
 
 Row = dict[str, Any]
 """A row of a data set: its columns by name, among them `prompt`, `answer` and `key`."""
@@ -39,17 +38,3 @@ class DataError(CurroError):
 def lab_family(source: str) -> str | None:
     """The family that `lab:NAME[/DIFFICULTY]` names; None for another source."""
     return source.removeprefix("lab:").partition("/")[0] if source.startswith("lab:") else None
-
-
-def read(source: str, provider: Provider, name: str, split: str, limit: int | None) -> Rows:
-    """The provider's problems of that name.
-
-    Raises:
-        DataError: no such name or split, or fewer problems than `limit`.
-    """
-    try:
-        problems = provider.problems(name, split, limit)
-    except ConfigError as error:
-        raise DataError(f"{source}: {error}") from error
-    for number, row in enumerate(problems):
-        yield RawRow(source, f", problem {number}", row)

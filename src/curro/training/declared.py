@@ -18,33 +18,41 @@ _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 @dataclass(frozen=True)
 class SettingSpec:
-    """What a dataclass field says of itself besides its type and default.
+    """What a dataclass field says of itself besides its default.
 
     Attributes:
         otherwise: what None stands for, in words.
-        panel: the heading under which the help lists it.
         least, most: the smallest and the largest value that is allowed.
         above: every allowed value is larger than this, and finite.
         parse: turns the text of the command line into the value, where that is no number and no text.
+        annotation: the field's type, which `curro.training.settings.known_settings` knows.
+        panel: the heading under which the help lists it, likewise.
     """
 
     help: str
     otherwise: str = ""
     _: KW_ONLY
-    panel: str
     least: float | None = None
     most: float | None = None
     above: float | None = None
     choices: Sequence[str] = ()
     parse: Callable[[str], Any] | None = None
+    annotation: Any = None
+    panel: str = ""
 
-    def check(self, name: str, value: Any, annotation: Any) -> None:
+    @property
+    def kind(self) -> Any:
+        """The type without `| None`."""
+        if isinstance(self.annotation, types.UnionType):
+            return next(member for member in get_args(self.annotation) if member is not type(None))
+        return self.annotation
+
+    def check(self, name: str, value: Any) -> None:
         """Raises ConfigError where the setting called `name` cannot have this value."""
-        if value is None and type(None) in get_args(annotation):
+        if value is None and type(None) in get_args(self.annotation):
             return
-        kind = plain_type(annotation)
-        if kind in _WORDS and not _is(value, kind):
-            raise ConfigError(f"{name} must be {_WORDS[kind]}, not {value!r:.100}")
+        if self.kind in _WORDS and not _is(value, self.kind):
+            raise ConfigError(f"{name} must be {_WORDS[self.kind]}, not {value!r:.100}")
         if self.choices and value not in self.choices:
             raise ConfigError(f"{name} must be one of {', '.join(self.choices)}, not {value!r}")
         if self.above is not None and not self.above < value < math.inf:
@@ -52,20 +60,13 @@ class SettingSpec:
         if self.least is not None and not self.least <= value <= (self.most or math.inf):
             allowed = f"from {self.least:g} to {self.most:.0f}" if self.most else f"{self.least:g} or more"
             raise ConfigError(f"{name} must be {allowed}, not {value}")
-        if kind in (int, float) and isinstance(value, int) and abs(value) > MAX_SEED:
+        if self.kind in (int, float) and isinstance(value, int) and abs(value) > MAX_SEED:
             raise ConfigError(f"{name} must be {MAX_SEED} at most, not {value!r:.20}")
 
 
-def setting(default: Any, help: str, otherwise: str = "", *, panel: str, **limits: Any) -> Any:
+def setting(default: Any, help: str, otherwise: str = "", **limits: Any) -> Any:
     """A dataclass field with a `SettingSpec`."""
-    return field(default=default, metadata={"setting": SettingSpec(help, otherwise, panel=panel, **limits)})
-
-
-def plain_type(annotation: Any) -> Any:
-    """The type without `| None`."""
-    if isinstance(annotation, types.UnionType):
-        return next(member for member in get_args(annotation) if member is not type(None))
-    return annotation
+    return field(default=default, metadata={"setting": SettingSpec(help, otherwise, **limits)})
 
 
 def _is(value: Any, kind: type) -> bool:

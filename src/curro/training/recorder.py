@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from curro.core.curriculum import Curriculum
 from curro.hosts.trl.observe import GroupRecord
@@ -85,17 +85,13 @@ class Recorder(TrainerCallback):
         self.step = max(step, 0)
         self.evaluated = self.writer.rollouts
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.has_begun = True
         if state.global_step == 0:
             self._report(self.writer.evaluated(0, {} if self.evaluate is None else self.evaluate()))
         self.writer.clock.start()
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.writer.clock.stop()
         self.step = state.global_step
         every = self.eval_every
@@ -115,14 +111,10 @@ class Recorder(TrainerCallback):
         if self.stopping or self.spent:
             control.should_save = control.should_training_stop = True
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.writer.write_table()
 
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.writer.clock.start()
 
     def _report(self, line: dict[str, Any]) -> None:

@@ -31,23 +31,6 @@ MOST_ROLLOUTS = 1 << 20
 """Completions of a step: a batch of more would end in a MemoryError."""
 
 
-def recipe_values(name: str, data: str) -> dict[str, Any]:
-    """The settings that belong to a family of the lab, by their names."""
-    from curro.lab import family
-
-    recipe = family(name).recipe
-    return {
-        "model": f"lab:{name}",
-        "eval_data": data,
-        "prompts_per_step": recipe.prompts_per_step,
-        "rollouts_per_prompt": recipe.rollouts_per_prompt,
-        "learning_rate": recipe.learning_rate,
-        "warmup_steps": recipe.warmup_steps,
-        "max_completion_length": recipe.max_completion_length,
-        "eval_prompts": recipe.held_out_prompts,
-    }
-
-
 LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
 """Loss types that TRL accepts."""
 
@@ -69,28 +52,19 @@ class TrainSettings:
         "lab:spell_backward",
         "The training prompts: lab:NAME, a JSONL or Parquet file, a folder, or a data set's id on the "
         "Hugging Face Hub. Commas separate several files.",
-        panel="Data",
     )
-    limit: int | None = setting(
-        None, "Use only the first LIMIT prompts of the data.", "all", least=1, panel="Data"
-    )
+    limit: int | None = setting(None, "Use only the first LIMIT prompts of the data.", "all", least=1)
     prompt_column: str | None = setting(
-        None,
-        "The column that holds the prompts; dots reach into nested columns.",
-        "found by its name",
-        panel="Data",
+        None, "The column that holds the prompts; dots reach into nested columns.", "found by its name"
     )
-    answer_column: str | None = setting(
-        None, "The column that holds the answers.", "found by its name", panel="Data"
-    )
+    answer_column: str | None = setting(None, "The column that holds the answers.", "found by its name")
     key_column: str | None = setting(
-        None, "A column of unique keys that name the prompts.", "found by its name, else a hash", panel="Data"
+        None, "A column of unique keys that name the prompts.", "found by its name, else a hash"
     )
     model: str | None = setting(
         None,
         "The model: lab:NAME, a folder, or a model's id on the Hugging Face Hub.",
         "the lab's own model, for data of the lab",
-        panel="Model",
     )
     lora_rank: int | None = setting(
         None,
@@ -98,15 +72,13 @@ class TrainSettings:
         "the saved model.",
         "all weights are trained",
         least=1,
-        panel="Model",
     )
-    temperature: float = setting(1.0, "The sampling temperature.", above=0, panel="Model")
+    temperature: float = setting(1.0, "The sampling temperature.", above=0)
     max_completion_length: int | None = setting(
         None,
         "The most tokens of a completion. In tasks of several turns it includes the observations.",
         "256, or the lab's recipe; in curro evaluate the suite's",
         least=1,
-        panel="Model",
     )
     precision: str | None = setting(
         None,
@@ -114,13 +86,11 @@ class TrainSettings:
         "processors that have instructions for it (AVX512-BF16, AMX) and on GPUs.",
         "bfloat16 on a GPU, else float32",
         choices=("float32", "bfloat16"),
-        panel="Model",
     )
     share_prompts: bool = setting(
         True,
         "Compute the prompt of a group once instead of once for each of its completions, in rollouts and in "
         "training. The results differ by rounding only. Models that cannot share prompts train without it.",
-        panel="Model",
     )
     device_batch: int | None = setting(
         None,
@@ -128,54 +98,46 @@ class TrainSettings:
         "the step.",
         "the whole step",
         least=1,
-        panel="Model",
     )
     vllm: bool = setting(
         False,
         "Generate with vLLM, in the same process and on the same GPU. The package vllm has to be installed, "
         "and the model must be a folder or on the Hugging Face Hub.",
-        panel="Model",
     )
     threads: int = setting(
         1,
         "How many CPU threads to use. Two runs side by side are fastest with one thread each.",
         least=1,
         most=1024,
-        panel="Model",
     )
     curriculum: str = setting(
         "frontier",
         "The selection method, which chooses the prompts of every step: NAME, NAME:OPTION=VALUE,... or "
         "your own as MODULE:CLASS or MODULE:CLASS:OPTION=VALUE,... `curro methods` lists them. The text "
         "'SELECTION allocation=... advantage=... admission=...' gives several parts at once.",
-        panel="Curriculum",
     )
     known: str | None = setting(
         None,
         "Pass rates known before the first rollout, for the selections frontier and posterior: "
         "a column of the data, or the folder of a curro estimate or of an earlier run.",
         "nothing is known",
-        panel="Curriculum",
     )
     allocation: str | None = setting(
         None,
         "How a step's rollouts are divided among its prompts; written like --curriculum, for example "
         "knapsack. The number of trained rollouts per step stays the same.",
         "the same number for every prompt",
-        panel="Curriculum",
     )
     admission: str | None = setting(
         None,
         "The gate, which decides which finished groups enter the update; written like --curriculum, for "
         "example band:0.3,0.7. Rejected groups are replaced with new ones.",
         "all groups enter",
-        panel="Curriculum",
     )
     advantage: str | None = setting(
         None,
         "The advantage estimator, which credits each rollout; written like --curriculum.",
         "TRL's; leave-one-out with --allocation",
-        panel="Curriculum",
     )
     signal: str | None = setting(
         None,
@@ -183,27 +145,23 @@ class TrainSettings:
         "math+code (the sum of two parts), or sum (the trained reward). The advantages always come from the "
         "trained reward.",
         "the parts of --reward that verify the answer",
-        panel="Curriculum",
     )
     source_weights: str | None = setting(
         None,
         "Draw prompts from the data's sources in proportion to these weights, as in math=2,code=1.",
         "the selection decides",
-        panel="Curriculum",
     )
     fill_limit: float = setting(
         10.0,
         "With a gate: how many groups may end for a step before no more are begun, as a multiple of its "
         "prompts.",
         least=1,
-        panel="Curriculum",
     )
     when_short: str = setting(
         "top-up",
         "With a gate, what to do at the fill limit: top-up completes the step with the rejected "
         "groups of the highest reward variance; error ends the run.",
         choices=TRL_WHEN_SHORT,
-        panel="Curriculum",
     )
     reward: str = setting(
         "auto",
@@ -212,27 +170,23 @@ class TrainSettings:
         "auto, which decides by the data. NAME:OPTION=VALUE sets an option; `curro methods NAME` lists "
         "them. A weighted sum is written "
         "math+0.2*format or ./one.py:FUNCTION+0.5*./two.py:FUNCTION.",
-        panel="Reward",
     )
     reward_range: tuple[float, float] = setting(
         (0.0, 1.0),
         "LOW,HIGH: the rewards of complete failure and of complete success.",
         parse=reward_range_of,
-        panel="Reward",
     )
     environment: str | None = setting(
         None,
         "For tasks of several turns: MODULE:FUNCTION that makes the environment, which also scores its "
         "episodes.",
         "the lab's own, for its tasks of several turns",
-        panel="Reward",
     )
     sandbox: str = setting(
         "auto",
         "How the reward code confines programs that the model wrote. required uses bubblewrap or Landlock, "
         "and ends the run if neither works; none sets resource limits only; auto uses the best that works.",
         choices=SANDBOX,
-        panel="Reward",
     )
     reward_workers: int = setting(
         1,
@@ -240,78 +194,53 @@ class TrainSettings:
         "the completion is not scored, and the run goes on. 0 calls it in the trainer's process, "
         "without limits.",
         least=0,
-        panel="Reward",
     )
     reward_seconds: float = setting(
-        60.0,
-        "Seconds that a reward function of your own may take for one completion.",
-        above=0,
-        panel="Reward",
+        60.0, "Seconds that a reward function of your own may take for one completion.", above=0
     )
     reward_memory: float = setting(
-        8.0,
-        "Gigabytes of address space for each process that runs a reward function of your own.",
-        above=0,
-        panel="Reward",
+        8.0, "Gigabytes of address space for each process that runs a reward function of your own.", above=0
     )
     rollouts: int = setting(
-        25_600,
-        "The budget of the run, rounded up to whole steps. Rejected groups count.",
-        least=1,
-        panel="Optimisation",
+        25_600, "The budget of the run, rounded up to whole steps. Rejected groups count.", least=1
     )
     learning_rate: float | None = setting(
-        None,
-        "The learning rate of AdamW, constant after the warm-up.",
-        "1e-6, or the lab's recipe",
-        above=0,
-        panel="Optimisation",
+        None, "The learning rate of AdamW, constant after the warm-up.", "1e-6, or the lab's recipe", above=0
     )
     prompts_per_step: int | None = setting(
-        None, "P, the prompts of a training step.", "16, or the lab's recipe", least=1, panel="Optimisation"
+        None, "P, the prompts of a training step.", "16, or the lab's recipe", least=1
     )
     rollouts_per_prompt: int | None = setting(
         None,
         "G, the rollouts of each prompt, which form a group. A group needs 2 or more to have a signal.",
         "8, or the lab's recipe",
         least=2,
-        panel="Optimisation",
     )
-    loss_type: str = setting(
-        "dr_grpo", "The loss, by TRL's name for it.", choices=LOSS_TYPES, panel="Optimisation"
-    )
+    loss_type: str = setting("dr_grpo", "The loss, by TRL's name for it.", choices=LOSS_TYPES)
     beta: float = setting(
         0.0,
         "The weight of the KL divergence from the model at the start, which is kept in memory as a second "
         "model unless --lora-rank is given. 0 leaves the term out.",
         least=0,
-        panel="Optimisation",
     )
     warmup_steps: int | None = setting(
-        None,
-        "Steps over which the learning rate rises to its value.",
-        "10, or the lab's recipe",
-        least=0,
-        panel="Optimisation",
+        None, "Steps over which the learning rate rises to its value.", "10, or the lab's recipe", least=0
     )
     skip_empty_steps: bool = setting(
         False,
         "Make no update after a step whose groups all have equal rewards. Otherwise AdamW still moves the "
         "weights by its momentum, and its estimate of the gradients' size decays.",
-        panel="Optimisation",
     )
     scale_rate: bool = setting(
         False,
         "Divide the learning rate by the square root of the metric signal/ratio while that is above 1. "
         "Gradients are that many times as large as with uniform sampling, for which rates are usually tuned.",
-        panel="Optimisation",
     )
     seed: int = setting(
         0,
         "The seed of all random numbers: the choice of prompts, sampling and training.",
         least=0,
         most=MAX_SEED,
-        panel="Optimisation",
     )
     eval_data: str | None = setting(
         None,
@@ -319,14 +248,9 @@ class TrainSettings:
         "`curro evaluate`, such as MATH-500, which has its own reward. Several are separated by commas, and "
         "eval/pass@1 is their mean.",
         "the lab's test split, for data of the lab; else no evaluation",
-        panel="Evaluation",
     )
     eval_prompts: int | None = setting(
-        None,
-        "How many held-out prompts to evaluate on.",
-        "500, or the lab's recipe",
-        least=1,
-        panel="Evaluation",
+        None, "How many held-out prompts to evaluate on.", "500, or the lab's recipe", least=1
     )
     eval_every: int = setting(
         25,
@@ -334,26 +258,21 @@ class TrainSettings:
         "rollouts instead, including rejected groups, so that runs are compared at equal rollouts. 0: only "
         "before the first step and after the last.",
         least=0,
-        panel="Evaluation",
     )
-    eval_samples: int = setting(
-        4, "How many completions of each held-out prompt to sample.", least=1, panel="Evaluation"
-    )
+    eval_samples: int = setting(4, "How many completions of each held-out prompt to sample.", least=1)
     keep_best: bool = setting(
         False,
         "Also keep the model of the best evaluation, by pass@1 and then by reward, in the run's folder best.",
-        panel="Evaluation",
     )
-    save_every: int = setting(100, "The number of steps between checkpoints.", least=1, panel="Output")
+    save_every: int = setting(100, "The number of steps between checkpoints.", least=1)
     keep_rollouts: int = setting(
         0,
         "How many rollouts of every group to keep in rollouts.jsonl, where curro watch and curro inspect "
         "read them; those of the lowest and the highest reward come first.",
         least=0,
-        panel="Output",
     )
     keep_megabytes: float = setting(
-        1000.0, "Stop keeping rollouts when rollouts.jsonl has this size.", least=0, panel="Output"
+        1000.0, "Stop keeping rollouts when rollouts.jsonl has this size.", least=0
     )
     log: str | None = setting(
         None,
@@ -361,12 +280,11 @@ class TrainSettings:
         "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC.",
         "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
-        panel="Output",
     )
 
     def __post_init__(self) -> None:
-        for name, (item, annotation) in known_settings().items():
-            item.check(name, getattr(self, name), annotation)
+        for name, item in known_settings().items():
+            item.check(name, getattr(self, name))
         object.__setattr__(self, "reward_range", reward_range_of(self.reward_range))
 
     @property
@@ -447,7 +365,14 @@ class TrainSettings:
         Raises:
             ConfigError: a step that takes more prompts than there are, or is not divided by device_batch.
         """
-        values = dict(DEFAULTS) if self.family is None else recipe_values(self.family, self.data)
+        values = dict(DEFAULTS)
+        if self.family is not None:
+            from curro.lab import family
+
+            recipe = family(self.family).recipe
+            values = {name: getattr(recipe, name) for name in DEFAULTS if name != "eval_prompts"}
+            values |= {"model": f"lab:{self.family}", "eval_data": self.data}
+            values["eval_prompts"] = recipe.held_out_prompts
         values["prompts_per_step"] = min(values["prompts_per_step"], prompts)
         done = replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})
         if done.prompts_per_step > prompts:  # type: ignore[operator]
@@ -503,11 +428,21 @@ class TrainSettings:
             raise ConfigError(f"{source}: {error}") from None
 
 
+PANELS = {
+    "data": "Data", "model": "Model", "curriculum": "Curriculum", "reward": "Reward",
+    "rollouts": "Optimisation", "eval_data": "Evaluation", "save_every": "Output",
+}  # fmt: skip
+"""The headings under which the help lists the settings, by the first setting of each."""
+
+
 @functools.cache
-def known_settings() -> dict[str, tuple[SettingSpec, Any]]:
-    """The `SettingSpec` and the annotation of every setting, by its name, in order."""
-    annotations = get_type_hints(TrainSettings)
-    return {item.name: (item.metadata["setting"], annotations[item.name]) for item in fields(TrainSettings)}
+def known_settings() -> dict[str, SettingSpec]:
+    """How every setting is declared, by its name, in order."""
+    annotations, panel, known = get_type_hints(TrainSettings), "", {}
+    for item in fields(TrainSettings):
+        panel = PANELS.get(item.name, panel)
+        known[item.name] = replace(item.metadata["setting"], annotation=annotations[item.name], panel=panel)
+    return known
 
 
 def read_settings(path: Path) -> dict[str, Any]:

@@ -65,31 +65,22 @@ def row_rewards(
     """
     if environment:
         return [trl_reward(reward)]
-    named = _LatestScores(reward, prompts, ends)
-    return [_part(named, name) for name in reward.weights]
+    latest: dict[str, Any] = {"batch": None}
 
+    def named(completions: Sequence[Any], prompt_id: Sequence[int], ids: Any) -> dict[str, list[Score]]:
+        if latest["batch"] is not completions:  # TRL asks for one part after the other
+            rows = facts([dict(prompts[i]) for i in prompt_id], ids, ends)
+            latest["scores"] = reward.named([completion_text(text) for text in completions], rows)
+            latest["batch"] = completions
+        return latest["scores"]
 
-class _LatestScores:
-    """The scores of all parts for the latest batch: TRL asks for one part after the other."""
+    def part(name: str) -> Callable[..., Sequence[Score]]:
+        def function(
+            *, completions: Sequence[Any], prompt_id: Sequence[int], completion_ids: Any = None, **_: Any
+        ) -> Sequence[Score]:
+            return named(completions, prompt_id, completion_ids)[name]
 
-    def __init__(self, reward: Reward, prompts: PromptSet, ends: Collection[int]) -> None:
-        self.reward, self.prompts, self.ends = reward, prompts, ends
-        self.batch: Any = None
-        self.scores: dict[str, list[Score]] = {}
+        function.__name__ = name
+        return function
 
-    def __call__(self, completions: Sequence[Any], prompt_id: Sequence[int], ids: Any) -> dict[str, Any]:
-        if self.batch is not completions:
-            rows = facts([dict(self.prompts[i]) for i in prompt_id], ids, self.ends)
-            self.scores = self.reward.named([completion_text(text) for text in completions], rows)
-            self.batch = completions
-        return self.scores
-
-
-def _part(named: _LatestScores, name: str) -> Callable[..., Sequence[Score]]:
-    def function(
-        *, completions: Sequence[Any], prompt_id: Sequence[int], completion_ids: Any = None, **columns: Any
-    ) -> Sequence[Score]:
-        return named(completions, prompt_id, completion_ids)[name]
-
-    function.__name__ = name
-    return function
+    return [part(name) for name in reward.weights]

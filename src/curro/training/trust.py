@@ -7,10 +7,7 @@ with `--trust`.
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 from curro.core import registry
@@ -57,22 +54,7 @@ def check(settings: TrainSettings, source: str) -> None:
     """
     code = code_of(settings)
     if code:
-        named = ", ".join(f"{spec!r} ({_file(spec)})" for spec in code if spec != UNCONFINED)
+        named = ", ".join(repr(spec) for spec in code if spec != UNCONFINED)
         does = [f"names code of its own, {named}"] if named else []
         does += ["runs programs that the model writes without a sandbox"] if UNCONFINED in code else []
         raise ConfigError(f"{source} {' and '.join(does)}: add --trust if you know what it does")
-
-
-def _file(spec: str) -> str:
-    """The file that `module:name` would import, found without running anything of it.
-
-    For a module in a package it is the package's first file.
-    """
-    path = spec.partition(":")[0]
-    folder, file = os.path.split(path)
-    if folder:
-        return os.path.realpath(os.path.join(os.path.expanduser(folder), f"{file.removesuffix('.py')}.py"))
-    module = PathFinder.find_spec(file.removesuffix(".py").partition(".")[0], [*sys.path, os.getcwd()])
-    if module is None:
-        return "which is not there"
-    return os.path.realpath(module.origin or next(iter(module.submodule_search_locations or [""])))

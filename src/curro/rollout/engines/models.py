@@ -161,19 +161,10 @@ def local_model(name: str, *, threads: int) -> tuple[Any, Any]:
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
-def server_engine(
-    url: str, model: str | None, settings: SamplingSettings, *, connections: int, timeout: float
-) -> Engine:
+def server_engine(url: str, model: str | None, settings: SamplingSettings) -> Engine:
     """The model of that name on a server; the environment variable CURRO_SERVER_KEY has its key."""
     try:
         from curro.rollout.engines.openai_server import OpenAIEngine
     except ImportError as error:
         raise ConfigError(str(error)) from None
-    return OpenAIEngine(
-        url,
-        model,
-        **asdict(settings),
-        connections=connections,
-        timeout=timeout,
-        api_key=os.environ.get("CURRO_SERVER_KEY"),
-    )
+    return OpenAIEngine(url, model, **asdict(settings), api_key=os.environ.get("CURRO_SERVER_KEY"))
