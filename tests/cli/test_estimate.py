@@ -206,7 +206,7 @@ def test_a_servers_estimate(curro, tmp_path):
     [
         ("estimate lab:chains -k 0", "greater than or equal to 1"),
         ("estimate lab:chains --threads 0", "threads must be from 1 to 1024, not 0"),
-        ("estimate lab:chains --max-completion-length 0", "--max-completion-length must be 1 or more, not 0"),
+        ("estimate lab:chains --max-completion-length 0", "max_completion_length must be 1 or more, not 0"),
         ("estimate lab:chains --model lab:chains --server http://x", "not both"),
         ("estimate lab:chains --server http://localhost:1", "--server-model"),
         ("estimate lab:chains --server nowhere --server-model m", "is like http://"),
