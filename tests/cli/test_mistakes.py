@@ -169,7 +169,6 @@ def test_an_old_comparison_is_no_answer_to_another_question(curro, compared, fla
     ("names", "sentence"),
     [
         ("both --seeds 5 --learning-rate 0.01", "as they are: leave out --learning-rate, --seeds, or name"),
-        ("both uniforn", "both holds runs, and another name is no folder of runs"),
     ],
 )
 def test_folders_of_runs_are_compared_as_they_are(curro, compared, names, sentence):

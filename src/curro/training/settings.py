@@ -263,11 +263,6 @@ class TrainSettings:
         return lab_family(self.data)
 
     @property
-    def data_sources(self) -> list[str]:
-        """The names in `data`."""
-        return [name.strip() for name in self.data.split(",")]
-
-    @property
     def eval_sources(self) -> list[str]:
         """The data sets and suites to evaluate on; a path that has a comma is one."""
         if self.eval_data is None:
