@@ -277,8 +277,8 @@ def with_known(
             by their keys.
 
     Raises:
-        ConfigError: the folder has a pass rate for none of the prompts, the rewards of an estimate are not
-            in the reward range, or the selection takes no pass rates.
+        ConfigError: the folder has a pass rate for none of the prompts, or the rewards of an estimate are not
+            in the reward range.
         EstimateError, RunError: the folder is damaged.
     """
     column = source
@@ -296,14 +296,6 @@ def with_known(
         )
     selection = config["selection"]
     spec = registry.parse("selection", selection) if isinstance(selection, str) else dict(selection)
-    try:
-        registry.build("selection", {**spec, "known": column})
-    except ConfigError as error:
-        if "has no option 'known'" in str(error):
-            raise ConfigError(
-                f"{spec['name']} takes no --known pass rates: choose frontier or posterior, or leave it out"
-            ) from None
-        raise
     return {**config, "selection": {**spec, "known": column}}, prompts
 
 
