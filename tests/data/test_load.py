@@ -173,17 +173,11 @@ def test_lab_problems():
     assert not set(held_out.keys) & set(prompts.keys)
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "message"),
-    [
-        ("lab:chians", {}, "lab:chians: .*'chians'.*chains"),
-        ("lab:chains/impossible", {}, "'impossible'.*easy"),
-        ("lab:chains", {"split": "dev"}, "'dev'.*train"),
-    ],
-)
-def test_lab_mistakes(source, options, message):
-    with pytest.raises(DataError, match=message):
-        load_prompts(source, **options)
+def test_a_mistake_in_a_name_of_the_lab():
+    with pytest.raises(DataError, match=r"lab:chians: .*'chians'.*chains"):
+        load_prompts("lab:chians")
+    with pytest.raises(DataError, match=r"'dev'.*train"):
+        load_prompts("lab:chains", split="dev")
 
 
 def test_messages_stored_as_json_text_are_messages(tmp_path):
