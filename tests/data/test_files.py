@@ -29,6 +29,10 @@ def rows():
         {"version": "1", "rows": ROWS},
         {"train": ROWS, "test": ROWS[:1]},
         {"prompt": ["1+1?", "1+2?"], "answer": ["2", "3"]},
+        {
+            "features": [{"name": "prompt"}],
+            "rows": [{"row_idx": i, "row": row} for i, row in enumerate(ROWS)],
+        },
         ROWS,
     ],
 )
@@ -52,11 +56,10 @@ def test_objects_that_are_a_row_conversations_or_nothing(tmp_path):
         {"data": {"train": ROWS}},
         {"a": ROWS[0], "b": ROWS[1]},
         {"columns": ["prompt", "answer"], "index": [0, 1], "data": [["1+1?", "2"], ["1+2?", "3"]]},
-        {"features": [{"name": "prompt"}], "rows": [{"row_idx": 0, "row": ROWS[0]}]},
         columns,
     ):
         path.write_text(json.dumps(content))
-        with pytest.raises(DataError, match=r"rows\.json|holds prompts"):
+        with pytest.raises(DataError, match=r"rows\.json is one JSON object|rows\.json differ in length"):
             load_prompts(path)
 
 

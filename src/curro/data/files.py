@@ -247,7 +247,8 @@ def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
     has_prompt = any(name in content for name in PROMPT)
     if any(map(_are_messages, lists.values())) or (has_plain and (has_prompt or not has_nested)):
         return [content]
-    if lists and len(lists) == len(content) and (has_prompt or not of_rows):
+    is_of_pandas = {"columns", "data"} <= set(lists)  # orient="split": the names of columns apart from rows
+    if len(lists) == len(content) > 0 and (has_prompt or not of_rows) and not is_of_pandas:
         lengths = {name: len(values) for name, values in lists.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"the columns of the object in {path} differ in length: {lengths}")
@@ -256,7 +257,9 @@ def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
         splits = [name for name in of_rows if SPLITS.get(name.lower()) == SPLITS.get(split, split)]
         of_rows = {name: of_rows[name] for name in splits or ("data", "rows") if name in of_rows}
     if len(of_rows) == 1:
-        return next(iter(of_rows.values()))
+        (rows,) = of_rows.values()
+        # the hub's viewer puts each row beside its number
+        return [row["row"] for row in rows] if {"row_idx", "row"} <= set(rows[0]) else rows
     raise DataError(
         f"{path} is one JSON object with {', '.join(map(repr, content)) or 'nothing'}, and no rows can be "
         "found in it: write an array of objects, or an object a line"

@@ -15,7 +15,7 @@ from typing import Any
 
 from curro.core.errors import ConfigError, RewardError
 from curro.data.raw import Row
-from curro.reward.code_tests import FUNCTION, TOLERANCE, Tests, compares_a_result, read_tests
+from curro.reward.code_tests import FUNCTION, TOLERANCE, Tests, read_tests
 from curro.reward.programs import entry_call, parsed, program_of, with_imports
 from curro.reward.reward import Unscored, Verdict, key
 from curro.reward.sandbox import Limits, ProgramNotBegun, find_confinement, run
@@ -192,7 +192,7 @@ class Code:
 
     def _are_sound(self, tests: Tests) -> bool:
         """Whether programs fail that do nothing; others pass tests that call nothing or look at no result."""
-        if tests.runs or tests.function == FUNCTION or compares_a_result(tests):
+        if tests.runs or tests.function == FUNCTION:
             return True
         if tests not in self._sound:
             used, bound = global_names("\n".join([tests.setup, *tests.asserts]))

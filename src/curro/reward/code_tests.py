@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,6 @@ from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.reward.literals import read, value_of
 from curro.reward.reward import key
-from curro.reward.sandbox.inside.wire import global_names
 
 
 @dataclass(frozen=True)
@@ -174,6 +172,8 @@ def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
             tree = _AsModule().visit(ast.parse(text))
         except SyntaxError as error:
             raise ValueError(f"{text!r:.60} is not Python: {error.msg}") from None
+        if re.search(r"\basyncio\b|\bawait\b|\basync ", text):
+            raise ValueError("asynchronous tests are not supported")
         calls = [] if _tests_something(tree) else _uncalled(tree, tested)
         text = ast.unparse(tree)
         if not calls and not _tests_something(tree):
@@ -237,62 +237,22 @@ def _tests_something(tree: ast.Module) -> bool:
     return False
 
 
-def compares_a_result(tests: Tests) -> bool:
-    """Whether an assert wants a call of the tested function to equal a value other than None.
-
-    Programs that do nothing fail such a test, and need not be run to know it. Other tests may want as much.
-    """
-    _, bound = global_names("\n".join([tests.setup, *tests.asserts]))
-    for text in tests.asserts:
-        match = _COMPARED.fullmatch(text)
-        if match and match[1] not in bound and match[1] not in dir(builtins):
-            return True
-    return False
-
-
-_COMPARED = re.compile(
-    r"\s*assert (?!.*\b(?:or|and|if|for|in|is|not)\b)([A-Za-z_]\w*)\([^()]*\)"
-    r" == (?:[-\d'\"\[{]|True|False)[^()\n]*\s*"
-)
-
-
-_MARK = re.compile(r"pytest\.mark\.(?!skip|xfail|usefixtures)")
-_BEFORE_EACH = ("setup_method", "setup", "setUp")
-
-
 def _uncalled(tree: ast.Module, tested: str) -> list[str]:
-    """Calls of what nothing calls: HumanEval's `check`, pytest's `test_...`, classes of both frameworks."""
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    """Calls of what nothing calls: pytest's `test_...`, else HumanEval's `check`.
+
+    Raises:
+        ValueError: what only a framework runs: classes, and functions with arguments or decorators.
+    """
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    methods = [item for node in tree.body if isinstance(node, ast.ClassDef) for item in node.body]
     wanted = [node for node in functions if node.name.startswith("test")]
-    marks = {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in wanted}
-    if any(not _MARK.match(mark) for names in marks.values() for mark in names) or any(
-        node.args.args and "parametrize" not in " ".join(marks[node.name]) for node in wanted
+    if any(node.args.args or node.decorator_list for node in wanted) or any(
+        isinstance(item, ast.FunctionDef) and item.name.startswith("test") for item in methods
     ):
-        raise ValueError("functions test_... with fixtures, or that are skipped, are not supported")
+        raise ValueError("methods test_..., and functions with fixtures or decorators, are not supported")
     if not wanted and tested and any(node.name == "check" and len(node.args.args) == 1 for node in functions):
         return [f"check({tested})"]
-    calls = [
-        f"_parametrized({node.name})"
-        if node.args.args
-        else f"{node.name}()"
-        if isinstance(node, ast.FunctionDef)
-        else f"import asyncio\nasyncio.run({node.name}())"
-        for node in wanted
-    ]
-    for node in tree.body:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
-        if any("skip" in ast.unparse(mark) for mark in node.decorator_list):
-            raise ValueError("classes of tests that are skipped are not supported")
-        if any("TestCase" in ast.unparse(base) for base in node.bases):
-            if any(name.startswith("test") for name in methods):
-                calls.append(f"_run_cases({node.name})")
-        elif node.name.startswith("Test"):
-            before = "".join(f"_case.{name}()\n" for name in _BEFORE_EACH if name in methods)
-            tests = (name for name in methods if name.startswith("test"))
-            calls += [f"_case = {node.name}()\n{before}_case.{name}()" for name in tests]
-    return calls
+    return [f"{node.name}()" for node in wanted]
 
 
 TOLERANCE = 1e-6

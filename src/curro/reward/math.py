@@ -14,12 +14,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from curro.data.raw import Row
 from curro.reward import answers, choices, notation, quantities, statements
 from curro.reward.checks import checks
 from curro.reward.literals import read
 from curro.reward.reward import Score, Unscored, Verdict, last_message
+
+_T = TypeVar("_T")
 
 Job = tuple[str, str]
 """The row's answer and the completion's, as `curro.reward.math_check` takes them."""
@@ -155,9 +158,16 @@ class _Pair:
     answer: str
     asks_percent: bool
 
+    def both(self, read: Callable[[str], _T]) -> tuple[_T, _T]:
+        return read(self.gold), read(self.answer)
+
     @cached_property
     def words(self) -> tuple[str, str]:
-        return notation.words(self.gold), notation.words(self.answer)
+        return self.both(notation.words)
+
+    @cached_property
+    def formulas(self) -> tuple[str, str]:
+        return self.both(notation.expression)
 
     @cached_property
     def numbers(self) -> tuple[quantities.Number | None, quantities.Number | None]:
@@ -200,7 +210,7 @@ def _texts(pair: _Pair) -> float | None:
 
 def _pieces(pair: _Pair) -> float | Job | Unscored | None:
     """Functions in pieces: with the same conditions their values are compared."""
-    gold, answer = notation.pieces(pair.gold), notation.pieces(pair.answer)
+    gold, answer = pair.both(notation.pieces)
     if gold and answer and gold.keys() == answer.keys():
         values = [notation.expression(", ".join(map(piece.__getitem__, gold))) for piece in (gold, answer)]
         return f"({values[0]})", f"({values[1]})"
@@ -244,7 +254,7 @@ def _phrases(pair: _Pair) -> float | Unscored | None:
 
 def _dates(pair: _Pair) -> float | None:
     """Dates; one in digits is no sum or quotient: 2024-01-02 is not 2021."""
-    wanted, said = quantities.date(pair.gold), quantities.date(pair.answer)
+    wanted, said = pair.both(quantities.date)
     if wanted and said:
         return float(quantities.same_dates(wanted, said))
     is_number = pair.numbers[0] and said and not re.search("[a-z]", pair.words[1])
@@ -253,24 +263,30 @@ def _dates(pair: _Pair) -> float | None:
 
 def _numerals(pair: _Pair) -> float | None:
     """Numerals with a base; many rows leave it to the question."""
-    numerals = quantities.numeral(pair.gold), quantities.numeral(pair.answer)
-    if numerals[0] and numerals[1]:
-        return float(numerals[0] == numerals[1])
-    expected = pair.numbers[0]
-    if numerals[0]:
-        return float(numerals[0][0] == pair.words[1].upper())
-    if numerals[1]:
-        is_value = expected is not None and expected.value == _digits_value(*numerals[1])
-        return float(is_value or numerals[1][0] == pair.words[0].upper())
+    wanted, said = pair.both(quantities.numeral)
+    if wanted and said:
+        return float(wanted == said)
+    if wanted:
+        return float(wanted[0] == pair.words[1].upper())
+    if said:
+        expected = pair.numbers[0]
+        is_value = expected is not None and expected.value == _digits_value(*said)
+        return float(is_value or said[0] == pair.words[0].upper())
     return None
 
 
 def _congruences(pair: _Pair) -> float | None:
     if not re.search(r"\\p?mod|\bmod\b|\\equiv", notation.as_latex(pair.gold)):
         return None
-    texts = [re.sub(r"\A[a-z]=", "", _congruence(text)) for text in (pair.gold, pair.answer)]
-    residues = [(int(m[1]) % int(m[2]), m[2]) if (m := _RESIDUE.fullmatch(text)) else text for text in texts]
-    return float(residues[0] == residues[1])
+    first, second = pair.both(_congruence)
+    return float(first == second)
+
+
+def _congruence(text: str) -> str | tuple[int, str]:
+    text = re.sub(r"\\(?:p|b)?mod(?![a-z])", "mod", notation.as_latex(text).replace("\\equiv", "="))
+    text = re.sub(r"\A[a-z]=", "", re.sub(r"[\s{}()$\\]", "", notation.unwrapped(text)))
+    residue = _RESIDUE.fullmatch(text)
+    return (int(residue[1]) % int(residue[2]), residue[2]) if residue else text
 
 
 _RESIDUE = re.compile(r"(-?\d{1,9})mod([1-9]\d{0,8})")
@@ -282,7 +298,7 @@ def _substances(pair: _Pair) -> float | None:
 
 def _figures(pair: _Pair) -> float | None:
     """An angle, triangle or segment by its points, which are no product: the angle ABC is CBA and not ACB."""
-    first, second = (_FIGURE.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer))
+    first, second = pair.both(lambda text: _FIGURE.fullmatch(notation.unwrapped(text)))
     if not first or not second:
         return None
     turned = second[2] if "arrow" in second[1] else second[2][::-1]
@@ -296,26 +312,19 @@ _FIGURE = re.compile(r"\\(angle|triangle|overline|overrightarrow)\s*\{?\s*([A-Z]
 
 
 def _times(pair: _Pair) -> float | None:
-    times = quantities.clock_time(pair.gold), quantities.clock_time(pair.answer)
-    return float(quantities.same_times(times[0], times[1])) if times[0] and times[1] else None
+    wanted, said = pair.both(quantities.clock_time)
+    return float(quantities.same_times(wanted, said)) if wanted and said else None
 
 
 def _ratios(pair: _Pair) -> float | Job | None:
-    ratios = quantities.ratio(pair.gold), quantities.ratio(pair.answer)
-    if ratios[0] and (ratios[1] or len(ratios[0]) > 2):
-        return float(ratios[0] == ratios[1])
-    terms = [
-        not notation.has_prose(text)
-        and _RATIO.fullmatch(notation.expression(text))
-        and notation.expression(text).split(":")
-        for text in (pair.gold, pair.answer)
-    ]
-    if terms[0] and terms[1]:
-        first, second = (
-            ", ".join(rf"\frac{{{term}}}{{{part[0]}}}" for term in part[1:]) for part in terms if part
-        )
-        return (f"({first})", f"({second})") if len(terms[0]) == len(terms[1]) else 0.0
-    return None
+    wanted, said = pair.both(quantities.ratio)
+    if wanted and (said or len(wanted) > 2):
+        return float(wanted == said)
+    terms = [text.split(":") for text in pair.formulas if _RATIO.fullmatch(text)]
+    if len(terms) < 2 or any(pair.both(notation.has_prose)):
+        return None
+    gold, answer = (", ".join(rf"\frac{{{term}}}{{{part[0]}}}" for term in part[1:]) for part in terms)
+    return (f"({gold})", f"({answer})") if len(terms[0]) == len(terms[1]) else 0.0
 
 
 _RATIO = re.compile(r"(?!.*\\(?:in|mid)(?![a-z]))[^:<>=,;|()]*\d[^:<>=,;|()]*(?::[^:<>=,;|()]+)+")
@@ -333,26 +342,23 @@ def _numbers(pair: _Pair) -> float | Job | None:
         statements.OTHER_THAN.search(pair.answer[-200:]) or statements.BOUND.search(pair.answer)
     ):
         return 0.0
-    for degrees, radians in ((expected, pair.answer), (value, pair.gold)):
-        if (
-            degrees
-            and degrees.unit in ("degree", "degrees", "deg")
-            and "\\pi" in notation.expression(radians)
-        ):
-            return rf"\frac{{{degrees.value}\pi}}{{180}}", notation.expression(radians)
+    for i, degrees in enumerate(pair.numbers):
+        other = pair.formulas[1 - i]
+        if degrees and degrees.unit in ("degree", "degrees", "deg") and "\\pi" in other:
+            return rf"\frac{{{degrees.value}\pi}}{{180}}", other
     return None
 
 
 def _measures(pair: _Pair) -> float | Job | None:
     r"""Formulas with units: 2\pi m is 200\pi cm, and not 2\pi s."""
-    first, second = (_MEASURE.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer))
-    units = [quantities.measure(text["unit"]) if text else None for text in (first, second)]
-    if not (first and second and units[0] and units[1]):
+    first, second = pair.both(lambda text: _MEASURE.fullmatch(notation.unwrapped(text)))
+    wanted, said = (quantities.measure(text["unit"]) if text else None for text in (first, second))
+    if not (first and second and wanted and said):
         return None
-    size = units[0][1] / units[1][1]
+    size = wanted[1] / said[1]
     gold, answer = (notation.expression(match["formula"]) for match in (first, second))
     gold = rf"\frac{{{size.numerator}}}{{{size.denominator}}}\left({gold}\right)"
-    return (gold, answer) if units[0][0] == units[1][0] else 0.0
+    return (gold, answer) if wanted[0] == said[0] else 0.0
 
 
 _MEASURE = re.compile(
@@ -379,7 +385,7 @@ def _pairs_of_ends(pair: _Pair) -> Unscored | None:
 
 def _relations(pair: _Pair) -> float | None:
     """What math-verify would read as its last term: a divisor, a residue; and a set for a tuple."""
-    gold, answer = notation.expression(pair.gold), notation.expression(pair.answer)
+    gold, answer = pair.formulas
     if re.search(r"\\(?:n?mid|equiv|to)(?![a-z])", answer) and not re.search(r"\\|[|]", gold + answer[:2]):
         return 0.0
     brackets = {text[0] for text in (gold, answer) if _LIST.fullmatch(text)}
@@ -390,18 +396,33 @@ _LIST = re.compile(r"(?:\(|\\\{)[^(){},]+(?:,[^(){},]+)+(?:\)|\\\})")
 
 
 def _assignments(pair: _Pair) -> Job | None:
-    gold, answer = pair.gold, pair.answer
-    values = notation.assignments(gold), notation.assignments(answer)
-    assigned = _assigned(gold, answer, values) if any(values) else None
-    return (notation.expression(assigned[0]), notation.expression(assigned[1])) if assigned else None
+    gold, answer = pair.both(notation.assignments)
+    if gold and answer:
+        if gold.keys() != answer.keys():
+            return None
+        wanted, said = (f"({', '.join(map(values.__getitem__, gold))})" for values in (gold, answer))
+        return notation.expression(wanted), notation.expression(said)
+    named = gold or answer
+    if not named:
+        return None
+    other = notation.unwrapped(pair.answer if gold else pair.gold)
+    other = re.sub(r"\A\([^()=]*\)\s*=\s*", "", other)
+    if gold and not other.startswith(("(", "[")) and other.count(",") == len(named) - 1:
+        other = f"({other})"
+    if not other.startswith("("):
+        return None
+    names = sorted(named) if answer or named.keys() <= {"x", "y", "z"} else list(named)
+    wanted, said = (
+        notation.expression(f"({', '.join(map(named.__getitem__, names))})"),
+        notation.expression(other),
+    )
+    return (wanted, said) if gold else (said, wanted)
 
 
 def _columns(pair: _Pair) -> Job | None:
     """A column of two that is written like a binomial coefficient, where the other answer is a matrix."""
-    texts = notation.expression(pair.gold), notation.expression(pair.answer)
-    columns = [_BINOMIAL.sub(r"\\begin{pmatrix}\1\\\\\2\\end{pmatrix}", text) for text in texts]
-    is_column = ["matrix" in text for text in texts]
-    return (columns[0], columns[1]) if is_column[0] != is_column[1] else None
+    gold, answer = (_BINOMIAL.sub(r"\\begin{pmatrix}\1\\\\\2\\end{pmatrix}", text) for text in pair.formulas)
+    return (gold, answer) if sum("matrix" in text for text in pair.formulas) == 1 else None
 
 
 _BINOMIAL = re.compile(r"\A\\[dt]?binom\s*\{([^{}]*)\}\s*\{([^{}]*)\}\Z")
@@ -416,9 +437,7 @@ def _vectors(pair: _Pair) -> Job | None:
     if len(others) == 2 or not all(re.search(",|matrix", text) for text in others):
         return None
     names = "ijk" if "@k" in "".join(sums) or any(len(re.findall(r",|\\\\", t)) == 2 for t in texts) else "ij"
-    gold, answer = (
-        _components(sums[i], names) if is_sum[i] else notation.expression(texts[i]) for i in (0, 1)
-    )
+    gold, answer = (_components(sums[i], names) if is_sum[i] else pair.formulas[i] for i in (0, 1))
     return gold, answer
 
 
@@ -436,13 +455,12 @@ _VECTOR = re.compile(rf"(?:[a-zA-Z]=)?(?:{_TERM.pattern})+")
 
 def _roots(pair: _Pair) -> Job | None:
     """x_1 = 2, x_2 = 3 is x = 2 or x = 3."""
-    texts = notation.expression(pair.gold), notation.expression(pair.answer)
-    names = [set(_ROOT.findall(text)) for text in texts]
+    names = [set(_ROOT.findall(text)) for text in pair.formulas]
     letters = {name for found in names for name, _ in found}
     if len(letters) != 1 or sorted(any(index for _, index in found) for found in names) != [False, True]:
         return None
-    roots = [_ROOT.sub("", text) for text in texts]
-    return (roots[0], roots[1]) if all(names) and "=" not in "".join(roots) else None
+    gold, answer = (_ROOT.sub("", text) for text in pair.formulas)
+    return (gold, answer) if all(names) and "=" not in gold + answer else None
 
 
 _ROOT = re.compile(r"(?<![A-Za-z\\])([a-z])(_\{?\d\}?)?\s*=")
@@ -450,15 +468,11 @@ _ROOT = re.compile(r"(?<![A-Za-z\\])([a-z])(_\{?\d\}?)?\s*=")
 
 def _bound(pair: _Pair) -> Job | None:
     """f(x) = x is f(y) = y, and 2k + 1 for any integer k is 2n + 1."""
-    laws = [_LAW.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer)]
-    gold, answer = notation.expression(pair.gold), notation.expression(pair.answer)
-    letters = [set(_VARIABLE.findall(text)) for text in (gold, answer)]
+    laws = pair.both(lambda text: _LAW.fullmatch(notation.unwrapped(text)))
+    gold, answer = pair.formulas
+    letters = [set(_VARIABLE.findall(text)) for text in pair.formulas]
     only = letters[0] - letters[1], letters[1] - letters[0]
-    named = (
-        {law[1] for law in laws if law}
-        if all(laws)
-        else {notation.parameter(pair.gold), notation.parameter(pair.answer)}
-    )
+    named = {law[1] for law in laws if law} if all(laws) else set(pair.both(notation.parameter))
     if not (len(only[0]) == len(only[1]) == 1 and named & (only[0] | only[1])):
         return None
     return gold, re.sub(rf"(?<![A-Za-z\\]){only[1].pop()}(?![A-Za-z])", only[0].pop(), answer)
@@ -466,7 +480,7 @@ def _bound(pair: _Pair) -> Job | None:
 
 def _functions(pair: _Pair) -> float | Job | None:
     """y = 2x is f(x) = 2x, and dy/dx = 2x is y' = 2x."""
-    first, second = (_FUNCTION.fullmatch(notation.unwrapped(text)) for text in (pair.gold, pair.answer))
+    first, second = pair.both(lambda text: _FUNCTION.fullmatch(notation.unwrapped(text)))
     if not first or not second:
         return None
     if bool(first["derived"]) != bool(second["derived"]):
@@ -503,32 +517,6 @@ def _digits_value(digits: str, base: str) -> int | None:
 
 
 _ATOMS = re.compile(r"(?=.*[A-Z])[A-Za-z0-9()]+")
-
-
-def _congruence(text: str) -> str:
-    text = re.sub(r"\\(?:p|b)?mod(?![a-z])", "mod", notation.as_latex(text).replace("\\equiv", "="))
-    return re.sub(r"[\s{}()$\\]", "", notation.unwrapped(text))
-
-
-def _assigned(
-    gold: str, answer: str, values: tuple[dict[str, str] | None, dict[str, str] | None]
-) -> tuple[str, str] | None:
-    """Two tuples of values that are to be equal, where at least one of the texts assigns values to names."""
-    if values[0] and values[1]:
-        names = list(values[0])
-        if set(names) != set(values[1]):
-            return None
-        return f"({', '.join(values[0].values())})", f"({', '.join(values[1][name] for name in names)})"
-    named = values[0] or values[1] or {}
-    other = notation.unwrapped(answer if values[0] else gold)
-    other = re.sub(r"\A\([^()=]*\)\s*=\s*", "", other)
-    if values[0] and not other.startswith(("(", "[")) and other.count(",") == len(named) - 1:
-        other = f"({other})"
-    if not other.startswith("("):
-        return None
-    names = sorted(named) if not values[0] or named.keys() <= {"x", "y", "z"} else list(named)
-    assigned = f"({', '.join(map(named.__getitem__, names))})"
-    return (assigned, other) if values[0] else (other, assigned)
 
 
 def _is_wordy(gold: str) -> bool:

@@ -132,13 +132,9 @@ def _true_sides(answer: str) -> list[str] | None:
     parts = _PARTS.split(answer)
     sides: list[str] = []
     for part in parts:
-        pieces = _SIDES.split(part)
-        values = [(piece, _value(piece)) for piece in pieces[::2]] if len(pieces) > 1 else []
-        numeric = [
-            (sign, piece, value)
-            for sign, (piece, value) in zip(["=", *pieces[1::2]], values, strict=False)
-            if value is not None
-        ]
+        first, *others = _SIDES.split(part)
+        signed = [("=", first), *zip(others[::2], others[1::2], strict=True)] if others else []
+        numeric = [(sign, side, value) for sign, side in signed if (value := _value(side)) is not None]
         for (_, _, before), (sign, _, value) in pairwise(numeric):
             close = DECIMAL if sign == "=" else APPROXIMATE
             if abs(before - value) > close * max(abs(before), abs(value)):
@@ -164,19 +160,14 @@ def _equal(gold: list[Any], answer: list[Any]) -> bool:
 
 def _same(gold: Any, answer: Any) -> bool:
     gold, answer = _named(gold), _named(answer)
-    if (
-        isinstance(gold, sympy.Expr)
-        and isinstance(answer, sympy.Expr)
-        and gold.is_number
-        and answer.is_number
-    ):
-        same = _same_number(gold, answer)
-        if same is not None:
-            return same
     if isinstance(gold, str) or isinstance(answer, str):
         return gold == answer != ""
-    if isinstance(gold, sympy.Expr) and isinstance(answer, sympy.Expr) and gold.has(sympy.log):
-        gold, answer = (sympy.expand_log(side, force=True) for side in (gold, answer))
+    if isinstance(gold, sympy.Expr) and isinstance(answer, sympy.Expr):
+        same = _same_number(gold, answer) if gold.is_number and answer.is_number else None
+        if same is not None:
+            return same
+        if gold.has(sympy.log):
+            gold, answer = (sympy.expand_log(side, force=True) for side in (gold, answer))
     sets = _solutions(gold), _solutions(answer)
     if sets[0] is not None and sets[1] is not None and _same_variable(gold, answer):
         gold, answer = sets

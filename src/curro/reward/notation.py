@@ -23,6 +23,21 @@ def pairs(table: str) -> list[tuple[str, str]]:
     return list(zip(items[::2], items[1::2], strict=True))
 
 
+Rules = list[tuple[re.Pattern[str], Any]]
+
+
+def rules(*written: tuple[str, Any]) -> Rules:
+    """Patterns, and what stands for them, as `rewritten` takes them."""
+    return [(re.compile(pattern), form) for pattern, form in written]
+
+
+def rewritten(text: str, rules: Rules) -> str:
+    """The text after all rules, one after the other."""
+    for pattern, form in rules:
+        text = pattern.sub(form, text)
+    return text
+
+
 _SIGNS = r"""
 − - ‐ - ‑ - ‒ - – - — - ﹣ - × \times ✕ \times · \cdot ⋅ \cdot ∙ \cdot ∗ * ÷ / ⁄ / ∕ / ± \pm ∓ \mp
 ≤ \le ≥ \ge ⩽ \le ⩾ \ge ≠ \ne ≈ \approx ≃ \approx ≅ \cong ≡ \equiv ∞ \infty ∪ \cup ∩ \cap ∈ \in ∉ \notin
@@ -58,12 +73,8 @@ def as_latex(text: str) -> str:
     return text
 
 
-_CHINESE = re.compile(
-    "(负?)(?:百分之([零〇一二两三四五六七八九十百千万]+)|([零〇一二两三四五六七八九十百千万]+)(?:分之([零〇一二两三四五六七八九十百千万]+))?)(?![一-龥])"
-)
-_CHINESE_DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2} | {
-    sign: 3 + i for i, sign in enumerate("三四五六七八九")
-}
+_NUMERAL = "([零〇一二两三四五六七八九十百千万]+)"
+_CHINESE = re.compile(f"(负?)(?:百分之{_NUMERAL}|{_NUMERAL}(?:分之{_NUMERAL})?)(?![一-龥])")
 
 
 def _chinese(match: re.Match[str]) -> str:
@@ -78,12 +89,13 @@ def _chinese(match: re.Match[str]) -> str:
 def _chinese_value(text: str) -> int:
     total = group = digit = 0
     for sign in text:
-        if sign in _CHINESE_DIGITS:
-            digit = _CHINESE_DIGITS[sign]
-        elif sign == "万":
-            total, group, digit = (total + group + digit) * 10_000, 0, 0
+        value = int(unicodedata.numeric(sign))
+        if value < 10:
+            digit = value
+        elif value < 10_000:
+            group, digit = group + (digit or 1) * value, 0
         else:
-            group, digit = group + (digit or 1) * {"十": 10, "百": 100, "千": 1000}[sign], 0
+            total, group, digit = (total + group + digit) * value, 0, 0
     return total + group + digit
 
 
@@ -113,9 +125,7 @@ def symbolic(text: str) -> str:
     Long white space is cut: patterns take the cube of its length.
     """
     text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[^\S\n]{2,}", " ", text))
-    for pattern, form in _SYMBOLIC:
-        text = pattern.sub(form, text)
-    return _PRODUCT.sub(_product, text)
+    return _PRODUCT.sub(_product, rewritten(text, _SYMBOLIC))
 
 
 def _product(match: re.Match[str]) -> str:
@@ -207,95 +217,71 @@ def _tangent(match: re.Match[str]) -> str:
 
 
 _TERM_IN_WORDS = r"\$?(\\?[A-Za-z]\w*|\d+(?:\.\d+)?)\$?"
-_SYMBOLIC: list[tuple[re.Pattern[str], Any]] = [
+_SYMBOLIC = rules(
     (  # LaTeX that was read as the text of JSON or Python
-        re.compile(r"\x08(?=oxed|inom|egin|ar)|\x0c(?=rac)|\t(?=ext|imes|heta|an)|\r(?=ight)|\x07(?=lpha)"),
+        r"\x08(?=oxed|inom|egin|ar)|\x0c(?=rac)|\t(?=ext|imes|heta|an)|\r(?=ight)|\x07(?=lpha)",
         lambda m: {"\x08": r"\b", "\x0c": r"\f", "\t": r"\t", "\r": r"\r", "\x07": r"\a"}[m[0]],
     ),
-    (re.compile(rf"(\\[cdt]?(?:frac|binom))\s*{_ARGUMENT}\s*{_ARGUMENT}"), _braced),
-    (re.compile(r"(\\(?:math(?:bb|bf|rm|cal)|vec|hat|bar))\s+([A-Za-z])(?![A-Za-z])"), r"\1{\2}"),
-    (re.compile(r"\\var(?=(?:phi|epsilon|theta|rho|sigma|kappa)(?![A-Za-z]))"), r"\\"),
+    (rf"(\\[cdt]?(?:frac|binom))\s*{_ARGUMENT}\s*{_ARGUMENT}", _braced),
+    (r"(\\(?:math(?:bb|bf|rm|cal)|vec|hat|bar))\s+([A-Za-z])(?![A-Za-z])", r"\1{\2}"),
+    (r"\\var(?=(?:phi|epsilon|theta|rho|sigma|kappa)(?![A-Za-z]))", r"\\"),
+    (rf"({'|'.join(map(re.escape, _SAME_COMMANDS))})(?![A-Za-z])", lambda m: _SAME_COMMANDS[m[1]] + " "),
     (
-        re.compile(rf"({'|'.join(map(re.escape, _SAME_COMMANDS))})(?![A-Za-z])"),
-        lambda m: _SAME_COMMANDS[m[1]] + " ",
-    ),
-    (
-        re.compile(
-            rf"\\(?:operatorname\*?|mathrm|text)\s*\{{\s*(?!sec)({_FUNCTIONS}|(?:arc)?c?tg)\s*\}}"
-            r"|\\((?:arc)?c?tg)(?![A-Za-z])"
-        ),
+        rf"\\(?:operatorname\*?|mathrm|text)\s*\{{\s*(?!sec)({_FUNCTIONS}|(?:arc)?c?tg)\s*\}}"
+        r"|\\((?:arc)?c?tg)(?![A-Za-z])",
         lambda m: "\\" + re.sub("(arc)?(c?)tg", _tangent, m[1] or m[2]) + " ",
     ),
-    (re.compile(r"\\text\s*\{\s*([,;])\s*\}"), r"\1"),
-    (re.compile(r"\\([ij])math(?![a-z])"), r"\1"),
-    (re.compile(r"(?<=[a-zA-Z]\([a-z]\))\s*\\equiv(?![a-z])"), "="),
-    (re.compile(r"\\not\s*=|\\not\s*\\equiv(?![a-z])"), r"\\ne "),
-    (re.compile(r"</?(?:b|strong|i|em|u|span|p|br)\s*/?>"), ""),
-    (re.compile(r"\\num\s*\{([^{}]*)\}"), r"\1"),
-    (re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{\\?([^{}]*)\}"), r"\1\\text{ \2}"),
+    (r"\\text\s*\{\s*([,;])\s*\}", r"\1"),
+    (r"\\([ij])math(?![a-z])", r"\1"),
+    (r"(?<=[a-zA-Z]\([a-z]\))\s*\\equiv(?![a-z])", "="),
+    (r"\\not\s*=|\\not\s*\\equiv(?![a-z])", r"\\ne "),
+    (r"</?(?:b|strong|i|em|u|span|p|br)\s*/?>", ""),
+    (r"\\num\s*\{([^{}]*)\}", r"\1"),
+    (r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{\\?([^{}]*)\}", r"\1\\text{ \2}"),
+    (rf"\\begin\{{({_ALIGNED})\}}(?:\{{[clr|]*\}})?((?:(?!\\\\|&)[\s\S]){{0,400}}?)\\end\{{\1\}}", r"\2"),
+    (r"&(?:[lg]t|amp|quot|#39|nbsp|times|le|ge|pi|minus);", lambda m: html.unescape(m[0])),
+    (r"\{\s*([^{}]{1,60})\\over(?![A-Za-z])\s*([^{}]{1,60})\}", r"{\\frac{\1}{\2}}"),
+    (r"(?<![\w.])(\d+)\s*(?:\\over(?![A-Za-z])|\bover\b)\s*(\d+)(?![\w.]*[A-Za-z])", r"\\frac{\1}{\2}"),
+    (r"(?<![\w.])(\d+) (?:in|out of) (\d+)(?=[\s.*$}]*(?:\Z|\n|<))", _share),
     (
-        re.compile(
-            rf"\\begin\{{({_ALIGNED})\}}(?:\{{[clr|]*\}})?((?:(?!\\\\|&)[\s\S]){{0,400}}?)\\end\{{\1\}}"
-        ),
-        r"\2",  # one row
-    ),
-    (re.compile(r"&(?:[lg]t|amp|quot|#39|nbsp|times|le|ge|pi|minus);"), lambda m: html.unescape(m[0])),
-    (re.compile(r"\{\s*([^{}]{1,60})\\over(?![A-Za-z])\s*([^{}]{1,60})\}"), r"{\\frac{\1}{\2}}"),
-    (
-        re.compile(r"(?<![\w.])(\d+)\s*(?:\\over(?![A-Za-z])|\bover\b)\s*(\d+)(?![\w.]*[A-Za-z])"),
-        r"\\frac{\1}{\2}",
-    ),
-    (re.compile(r"(?<![\w.])(\d+) (?:in|out of) (\d+)(?=[\s.*$}]*(?:\Z|\n|<))"), _share),
-    (
-        re.compile(r"(?<![\w.,])(\d{1,9}(?:\.\d{1,9})?) (dozen|hundred|thousand|million|billion)\b"),
+        r"(?<![\w.,])(\d{1,9}(?:\.\d{1,9})?) (dozen|hundred|thousand|million|billion)\b",
         lambda m: str(float(m[1]) * SCALES[m[2]]).removesuffix(".0"),
     ),
+    (rf"(?:\\mathrm\{{)?(?<![A-Za-z\\])C\}}?_{_DIGITS}\s*\^\s*{_DIGITS}", r"\\binom{\1\2}{\3\4}"),
+    (rf"(?<![\w)}}\]])(?:\{{\s*\}})?[\^_]\s*{_DIGITS}\s*C_\s*{_DIGITS}", r"\\binom{\1\2}{\3\4}"),
     (
-        re.compile(rf"(?:\\mathrm\{{)?(?<![A-Za-z\\])C\}}?_{_DIGITS}\s*\^\s*{_DIGITS}"),
-        r"\\binom{\1\2}{\3\4}",
-    ),
-    (re.compile(rf"(?:\{{\s*\}})?_{_DIGITS}C_{_DIGITS}"), r"\\binom{\1\2}{\3\4}"),
-    (re.compile(rf"(?<![\w)}}\]])(?:\{{\s*\}})?\^\s*{_DIGITS}\s*C_\s*{_DIGITS}"), r"\\binom{\1\2}{\3\4}"),
-    (
-        re.compile(r"(?<![\w.])(?:(?:\{\s*\})?_(?:\d|\{\d{1,3}\})P_|\d{1,3}P)(?:\d{1,3}|\{\d{1,3}\})(?!\w)"),
+        r"(?<![\w.])(?:(?:\{\s*\})?_(?:\d|\{\d{1,3}\})P_|\d{1,3}P)(?:\d{1,3}|\{\d{1,3}\})(?!\w)",
         lambda m: str(perm(*map(int, re.findall(r"\d+", m[0])))),
     ),
-    (re.compile(r"\\(?:sfrac|nicefrac|flatfrac)(?=\s*\{)"), r"\\frac"),
-    (re.compile(r"\\(?:[hv]space|[hv]?phantom)\*?\s*\{[^{}]*\}|\\(?:thin|med|thick|en)space(?![a-z])"), " "),
-    (re.compile(r"\{\s*\\(times|cdot)\s*\}"), r"\\\1 "),
-    (re.compile(r"\{\}\s*(?=\^\s*\{?\s*\\circ)"), ""),
-    (re.compile(r"(?<![\w}])\{(\d+)\}(?=_)"), r"\1"),
-    (re.compile(r"(\\sqrt\s*\[\s*\d+\s*\])\s*([\da-z])"), r"\1{\2}"),
-    (re.compile(r"(?<=\d)\s*\\l?or(?![a-z])\s*(?=[a-z]\s*=)"), " or "),
-    (re.compile(r"(?<![\w.])(\d+)(?: choose |C)(\d+)\b(?!\s*\(?(?:in )?base)"), r"\\binom{\1}{\2}"),
-    (re.compile(r"\\\(\s*(\\(?:text|mathrm)\s*\{[^{}]{1,40}\})\s*\\\)"), r"\1"),
+    (r"\\(?:sfrac|nicefrac|flatfrac)(?=\s*\{)", r"\\frac"),
+    (r"\\(?:[hv]space|[hv]?phantom)\*?\s*\{[^{}]*\}|\\(?:thin|med|thick|en)space(?![a-z])", " "),
+    (r"\{\s*\\(times|cdot)\s*\}", r"\\\1 "),
+    (r"\{\}\s*(?=\^\s*\{?\s*\\circ)", ""),
+    (r"(?<![\w}])\{(\d+)\}(?=_)", r"\1"),
+    (r"(\\sqrt\s*\[\s*\d+\s*\])\s*([\da-z])", r"\1{\2}"),
+    (r"(?<=\d)\s*\\l?or(?![a-z])\s*(?=[a-z]\s*=)", " or "),
+    (r"(?<![\w.])(\d+)(?: choose |C)(\d+)\b(?!\s*\(?(?:in )?base)", r"\\binom{\1}{\2}"),
+    (r"\\\(\s*(\\(?:text|mathrm)\s*\{[^{}]{1,40}\})\s*\\\)", r"\1"),
     (
-        re.compile(
-            r"(?:\\text\{\s*)?all real numbers (?:x )?except(?: for)?(?: x =)?\s*\}?\s*(-?\d+)", re.IGNORECASE
-        ),
+        r"(?i)(?:\\text\{\s*)?all real numbers (?:x )?except(?: for)?(?: x =)?\s*\}?\s*(-?\d+)",
         r"\\mathbb{R}\\setminus\\{\1\\}",
     ),
-    (re.compile(rf"(?:the )?square root of {_TERM_IN_WORDS}", re.IGNORECASE), r"\\sqrt{\1}"),
-    (re.compile(rf"(?:the )?cube root of {_TERM_IN_WORDS}", re.IGNORECASE), r"\\sqrt[3]{\1}"),
-    (re.compile(r"(?<![\w.])(\d+|[a-z]) factorial\b"), r"\1!"),
-    (re.compile(r"(?<![\w.])(\d+|[a-z]) squared\b"), r"\1^2"),
-    (re.compile(r"(?<![\w.])(\d+|[a-z]) cubed\b"), r"\1^3"),
+    (rf"(?i)(?:the )?square root of {_TERM_IN_WORDS}", r"\\sqrt{\1}"),
+    (rf"(?i)(?:the )?cube root of {_TERM_IN_WORDS}", r"\\sqrt[3]{\1}"),
+    (r"(?<![\w.])(\d+|[a-z]) factorial\b", r"\1!"),
+    (r"(?<![\w.])(\d+|[a-z]) squared\b", r"\1^2"),
+    (r"(?<![\w.])(\d+|[a-z]) cubed\b", r"\1^3"),
+    (r"(?<![\w.])(\d+|[a-z]) to the (?:power of (\d+)|(\d+)(?:st|nd|rd|th) power)\b", r"\1^{\2\3}"),
     (
-        re.compile(r"(?<![\w.])(\d+|[a-z]) to the (?:power of (\d+)|(\d+)(?:st|nd|rd|th) power)\b"),
-        r"\1^{\2\3}",
-    ),
-    (
-        re.compile(
-            r"(?<![\d.])(\d{1,4})\s*(?:°|\^\s*\{?\\circ\}?)\s*(\d\d?)\s*(?:['′’]|\^(?:\{\\prime\}|\\prime))"
-            r"(?:\s*(\d\d?)\s*(?:\"|″|”|''))?"
-        ),
+        r"(?<![\d.])(\d{1,4})\s*(?:°|\^\s*\{?\\circ\}?)\s*(\d\d?)\s*(?:['′’]|\^(?:\{\\prime\}|\\prime))"
+        r"(?:\s*(\d\d?)\s*(?:\"|″|”|''))?",
         _angle,
     ),
-    (re.compile(rf"(?<![\d./}}])({_SHARE})(?:\\ )?\s*\((\d{{0,9}}\.\d{{1,9}})\)"), _restated),
-    (re.compile(rf"(?<![\d./}}])(\d{{0,9}}\.\d{{1,9}})\s*\(({_SHARE})\)"), _restated),
-    (re.compile(r"\(\s*(?:≈|\\approx|approximately|about|or)\s*(-?\d*\.?\d+)\s*\)"), r" \\approx \1"),
-    (re.compile(r"(?<![\d.])(\d+)\s*['′’]\s*-?(\d+(?:\.\d+)?)\s*(?:\"|″|”|''|’’)"), r"\1 ft \2 in"),
-]
+    (rf"(?<![\d./}}])({_SHARE})(?:\\ )?\s*\((\d{{0,9}}\.\d{{1,9}})\)", _restated),
+    (rf"(?<![\d./}}])(\d{{0,9}}\.\d{{1,9}})\s*\(({_SHARE})\)", _restated),
+    (r"\(\s*(?:≈|\\approx|approximately|about|or)\s*(-?\d*\.?\d+)\s*\)", r" \\approx \1"),
+    (r"(?<![\d.])(\d+)\s*['′’]\s*-?(\d+(?:\.\d+)?)\s*(?:\"|″|”|''|’’)", r"\1 ft \2 in"),
+)
 
 
 _STYLE = (
@@ -330,12 +316,7 @@ def unwrapped(text: str) -> str:
         text = text.removeprefix("=").removeprefix(":").strip()
         for begin, end in _WRAPPERS:
             inner = text[len(begin) : len(text) - len(end)]
-            if (
-                len(text) > len(begin + end)
-                and text.startswith(begin)
-                and text.endswith(end)
-                and begin not in inner
-            ):
+            if inner and text == begin + inner + end and begin not in inner:
                 text = inner.strip()
         for whole in (_BOX, STYLED):
             match = whole.fullmatch(text)
@@ -427,60 +408,58 @@ _IN_INTEGERS = (
     r"|(?:\\text\{)?\s*(?:is )?(?:an |any )?integers?\}?)"
 )
 _IN_REALS = r"[a-z]\s*\\in\s*\\mathbb\{R\}"
-_MARKS: list[tuple[re.Pattern[str], Any]] = [
-    (re.compile(r"\s*,?\s*(?:\\text\s*\{\s*(?:for|where)\b|\\forall|\bfor (?:all|any|some)\b).*\Z"), ""),
-    (re.compile(rf"(?<=\S)[\s,;\\]*\(?\s*{_IN_INTEGERS}\s*\)?\Z"), ""),
-    (re.compile(rf"\A{_IN_REALS}\s*,\s*|(?<=[^\s,])\s*,\s*{_IN_REALS}\Z"), ""),
-    (re.compile(rf"\A\\?\{{([^{{}}|:]+)(?:\\mid|\||:)\s*{_IN_INTEGERS}\s*\\?\}}\Z"), r"\1"),
-    (re.compile(r"(?<=\D)" + _POWER_OF_UNIT + r"\Z"), r"\1"),
+_MARKS = rules(
+    (r"\s*,?\s*(?:\\text\s*\{\s*(?:for|where)\b|\\forall|\bfor (?:all|any|some)\b).*\Z", ""),
+    (rf"(?<=\S)[\s,;\\]*\(?\s*{_IN_INTEGERS}\s*\)?\Z", ""),
+    (rf"\A{_IN_REALS}\s*,\s*|(?<=[^\s,])\s*,\s*{_IN_REALS}\Z", ""),
+    (rf"\A\\?\{{([^{{}}|:]+)(?:\\mid|\||:)\s*{_IN_INTEGERS}\s*\\?\}}\Z", r"\1"),
+    (r"(?<=\D)" + _POWER_OF_UNIT + r"\Z", r"\1"),
     (  # where a formula holds
-        re.compile(r"\A((?:(?!\\(?:[lg]e|ne))[^<>,])+),[\s\\quad]*\(?\s*(?:[a-z]\s*\\neq?|n\s*\\geq?)\s*-?\d+\s*\)?\Z"),
+        r"\A((?:(?!\\(?:[lg]e|ne))[^<>,])+),[\s\\quad]*\(?\s*(?:[a-z]\s*\\neq?|n\s*\\geq?)\s*-?\d+\s*\)?\Z",
         r"\1",
     ),
-    (re.compile(r"\A[a-z]?\s*\\in\s*(?=[(\[]|\\(?:emptyset|varnothing))"), ""),
-    (re.compile(r"\\lg(?![a-z])"), r"\\log_{10} "),
-    (re.compile(r"\\log_\s*\{?e\}?(?![a-z])"), r"\\ln "),
-    (re.compile(r"\A(?:[A-Z]|\\(?:vec|mathbf|overrightarrow)\s*\{\s*\w\s*\})\s*=\s*(?=\\?\{|\()"), ""),
-    (re.compile(r"\\lor(?![a-z])(?=\s*[a-z]\s*(?:[<>=]|\\(?:[lg]e|ne)))"), r"\\text{ or }"),
-    (re.compile(r"(?<=\\mathbb\{R\})\s*[-\\]\s*(?=\\\{)"), r"\\setminus"),
-    (re.compile(r"\\langle"), "("),
-    (re.compile(r"\\rangle"), ")"),
-    (re.compile(r"\\(?:vec|hat|mathbf|mathcal|overrightarrow)\s*\{\s*(\w)\s*\}"), r"\1"),
-    (re.compile(r"\s*\\&\s*|,\s*and\s+"), ", "),
-    (re.compile(r"(?<=[\])])\s*[Uu]\s*(?=[\[(])"), r"\\cup "),
+    (r"\A[a-z]?\s*\\in\s*(?=[(\[]|\\(?:emptyset|varnothing))", ""),
+    (r"\\lg(?![a-z])", r"\\log_{10} "),
+    (r"\\log_\s*\{?e\}?(?![a-z])", r"\\ln "),
+    (r"\A(?:[A-Z]|\\(?:vec|mathbf|overrightarrow)\s*\{\s*\w\s*\})\s*=\s*(?=\\?\{|\()", ""),
+    (r"\\lor(?![a-z])(?=\s*[a-z]\s*(?:[<>=]|\\(?:[lg]e|ne)))", r"\\text{ or }"),
+    (r"(?<=\\mathbb\{R\})\s*[-\\]\s*(?=\\\{)", r"\\setminus"),
+    (r"\\langle", "("),
+    (r"\\rangle", ")"),
+    (r"\\(?:vec|hat|mathbf|mathcal|overrightarrow)\s*\{\s*(\w)\s*\}", r"\1"),
+    (r"\s*\\&\s*|,\s*and\s+", ", "),
+    (r"(?<=[\])])\s*[Uu]\s*(?=[\[(])", r"\\cup "),
     (
-        re.compile(
-            r"(?<=[\])])\s*(?:or\b|\\text\s*\{\s*or\s*\})\s*(?:[a-z]\s*\\in\s*)?(?=[(\[][^()\[\]]*\\infty)"
-        ),
+        r"(?<=[\])])\s*(?:or\b|\\text\s*\{\s*or\s*\})\s*(?:[a-z]\s*\\in\s*)?(?=[(\[][^()\[\]]*\\infty)",
         r"\\cup ",
     ),
-    (re.compile(r"\A(?:[a-z]\s*=\s*)?(\\[dt]?frac\s*\{[^{},]*)\\pm(?![a-z])([^,]*)\Z"), r"\1+\2, \1-\2"),
-    (re.compile(r"(?<=[\[(])([^;\[\]()]+);([^;\[\]()]+)(?=[\])])"), r"\1,\2"),
-    (re.compile(rf"(?<![A-Za-z\\])({_FUNCTIONS})(?=[ (_^\d{{]|[a-z](?![a-z]))"), r"\\\1"),
-    (re.compile(r"[(\[]\s*(?=\\begin\s*\{array)|(?<=array\})\s*[)\]]"), ""),
-    (re.compile(r"(?<=\{)(?:(?:[bBvV]|small)?matrix\}|array\}(?:\{[clr|]*\})?)"), "pmatrix}"),
-    (re.compile(r"(?<=\\\\)\s*\[\w+\]"), ""),
-    (re.compile(r"\A[\[(]([^\[\]()]*)[\])]\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z"), r"(\1)"),
-    (re.compile(r"\A(\\begin\{pmatrix\}[^\\]*\\end\{pmatrix\})\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z"), r"\1"),
-    (re.compile(r"\A\[\s*(\[[^\[\]]+\](?:\s*,\s*\[[^\[\]]+\])*)\s*\]\Z"), _matrix),
+    (r"\A(?:[a-z]\s*=\s*)?(\\[dt]?frac\s*\{[^{},]*)\\pm(?![a-z])([^,]*)\Z", r"\1+\2, \1-\2"),
+    (r"(?<=[\[(])([^;\[\]()]+);([^;\[\]()]+)(?=[\])])", r"\1,\2"),
+    (rf"(?<![A-Za-z\\])({_FUNCTIONS})(?=[ (_^\d{{]|[a-z](?![a-z]))", r"\\\1"),
+    (r"[(\[]\s*(?=\\begin\s*\{array)|(?<=array\})\s*[)\]]", ""),
+    (r"(?<=\{)(?:(?:[bBvV]|small)?matrix\}|array\}(?:\{[clr|]*\})?)", "pmatrix}"),
+    (r"(?<=\\\\)\s*\[\w+\]", ""),
+    (r"\A[\[(]([^\[\]()]*)[\])]\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z", r"(\1)"),
+    (r"\A(\\begin\{pmatrix\}[^\\]*\\end\{pmatrix\})\s*\^\s*\{?\s*(?:T|\\top)\s*\}?\Z", r"\1"),
+    (r"\A\[\s*(\[[^\[\]]+\](?:\s*,\s*\[[^\[\]]+\])*)\s*\]\Z", _matrix),
     (
-        re.compile(r"(?<=\\(?:sin|cos|tan|cot|sec|csc))\s*[({]?\s*(\d+(?:\.\d+)?)\s*\^\s*\{?\\circ\s*\}?\s*[)}]?"),
+        r"(?<=\\(?:sin|cos|tan|cot|sec|csc))\s*[({]?\s*(\d+(?:\.\d+)?)\s*\^\s*\{?\\circ\s*\}?\s*[)}]?",
         r"\\left(\\frac{\1\\pi}{180}\\right)",
     ),
-    (re.compile(r"(?<=\d)(?:\{,\}|\\[,!])(?=\d{3}(?!\d))"), ""),
-    (re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?|\.\d+)[eE]([+-]?\d{1,4})(?![\w.])"), r"\1 \\cdot 10^{\2}"),
-    (re.compile(r"(?<![\d.}])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d.])"), r"\1\\frac{\2}{\3}"),
-    (re.compile(r"(?<![\w.^/}])(\d+)\s*/\s*(\d+)\s+(?=\\?[a-z(])"), r"\\frac{\1}{\2} "),
-    (re.compile(r"(?<=\\Theta|\\Omega)\s+(?=\()"), ""),
-    (re.compile(r"\\cdots|(?<=[,+={(*])\s*(?:\\[ld]?dots[bcmio]?(?![a-z])|\.\.\.)"), r" \\Xi "),
-    (re.compile(r"\*\*"), "^"),
-    (re.compile(r"=<"), r"\\le "),
-    (re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])"), r"\\pi "),
-    (re.compile(r"(?<![A-Za-z\\])(?:inf|oo|infinity)(?![A-Za-z])"), r"\\infty "),
-    (re.compile(r"\]\s*([^\[\](){}]+,[^\[\](){}]+)\["), r"(\1)"),
-    (re.compile(r"\[([^\[\](){}]+,[^\[\](){}]+)\["), r"[\1)"),
-    (re.compile(r"\]([^\[\](){}]+,[^\[\](){}]+)\]"), r"(\1]"),
-]  # fmt: skip
+    (r"(?<=\d)(?:\{,\}|\\[,!])(?=\d{3}(?!\d))", ""),
+    (r"(?<![\w.\\])(\d+(?:\.\d+)?|\.\d+)[eE]([+-]?\d{1,4})(?![\w.])", r"\1 \\cdot 10^{\2}"),
+    (r"(?<![\d.}])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d.])", r"\1\\frac{\2}{\3}"),
+    (r"(?<![\w.^/}])(\d+)\s*/\s*(\d+)\s+(?=\\?[a-z(])", r"\\frac{\1}{\2} "),
+    (r"(?<=\\Theta|\\Omega)\s+(?=\()", ""),
+    (r"\\cdots|(?<=[,+={(*])\s*(?:\\[ld]?dots[bcmio]?(?![a-z])|\.\.\.)", r" \\Xi "),
+    (r"\*\*", "^"),
+    (r"=<", r"\\le "),
+    (r"(?<![A-Za-z\\])pi(?![A-Za-z])", r"\\pi "),
+    (r"(?<![A-Za-z\\])(?:inf|oo|infinity)(?![A-Za-z])", r"\\infty "),
+    (r"\]\s*([^\[\](){}]+,[^\[\](){}]+)\[", r"(\1)"),
+    (r"\[([^\[\](){}]+,[^\[\](){}]+)\[", r"[\1)"),
+    (r"\]([^\[\](){}]+,[^\[\](){}]+)\]", r"(\1]"),
+)  # fmt: skip
 
 
 def expression(text: str) -> str:
@@ -490,8 +469,7 @@ def expression(text: str) -> str:
     if builder and re.search(r"[<>]|\\(?:[lg]eq?|neq?)(?![a-z])", builder[1]):
         text = builder[1]
     text = re.sub(rf"\A(?:\\?\$|[{CURRENCIES}])\s*(?=[\d.(\\-])", "", text)
-    for pattern, mark in _MARKS:
-        text = pattern.sub(mark, text)
+    text = rewritten(text, _MARKS)
     for _ in range(_DEEPEST):
         text = _CALL.sub(_called, text)
     return _JOINT_LETTERS.sub(" ", _without_unit(text.strip()))

@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from fractions import Fraction
-from typing import Any
 
 from curro.reward.notation import (
     CURRENCIES,
@@ -22,6 +22,8 @@ from curro.reward.notation import (
     STYLED,
     UNIT_SYMBOLS,
     pairs,
+    rewritten,
+    rules,
     unwrapped,
     words,
 )
@@ -37,14 +39,12 @@ _NUMBER = re.compile(
       (?P<mantissa>{_DIGITS})\s*(?:\\times|\\cdot|\*|[x])\s*{_POWER.replace("POWER", "mantissa_power")}
     | (?P<e_mantissa>{_DIGITS})[eE](?P<e>[+-]?\d{{1,4}})(?!\d)
     | {_POWER.replace("POWER", "power")}
-    | (?:(?P<whole>\d+)(?:\s*\\frac|\s+(?=\d+\s*/)|\s+and\s+(?=\d+\s*/))|\\frac|(?=[\d.,]+\s*/\s*\d))
-        \s*(?:\{{\s*(?P<top>[+-]?(?:{_DIGITS}))\s*\}}\s*\{{\s*(?P<bottom>{_DIGITS})\s*\}}
-           | (?P<top_digit>\d)(?P<bottom_digit>\d)
-           | (?P<top_plain>{_DIGITS})\s*/\s*(?P<bottom_plain>{_DIGITS}))(?![\d.]*/)
+    | (?:(?P<whole>\d+)\s+(?:and\s+)?)?(?P<top>{_DIGITS})\s*/\s*(?P<bottom>{_DIGITS})(?![\d.]*/)
     | (?P<plain>{_DIGITS})
     )(?P<rest>.*)""",
     re.VERBOSE | re.DOTALL,
 )
+_FRACTION = re.compile(rf"(\d*)\s*\\[dtc]?frac\s*\{{\s*([+-]?)({_DIGITS})\s*\}}\s*\{{\s*({_DIGITS})\s*\}}")
 _THOUSANDS = re.compile(r"(?<=\d)(?:\{,\}|,?\\[,!;: ]|\\thinspace|[ _'~](?=\d{3}(?:\D|\Z)))(?=\d{3}(?!\d))")
 _PERCENT = re.compile(
     r"\s*(?:\\?%|percent\b|per\s?cent\b|percentage(?:\s+points?)?\b|pct\b\.?)\s*", re.IGNORECASE
@@ -169,8 +169,7 @@ def number(text: str, like: Number | None = None) -> Number | None:
         text = f"{value}{rest}"
     if not any(map(str.isdecimal, text)):
         return None
-    for pattern, form in _WRITTEN:
-        text = pattern.sub(form, text)
+    text = rewritten(text, _WRITTEN)
     if "$" in text or (like is not None and abs(like.value) >= 1000):
         text = re.sub(r"(?<=\d)k\b(?!/)", " thousand", text)
         text = re.sub(r"(?<=\d)M\b(?!/)", " million", text)
@@ -254,26 +253,24 @@ def _repeating(match: re.Match[str]) -> str:
     return str(value)
 
 
-_WRITTEN: list[tuple[re.Pattern[str], Any]] = [
+_WRITTEN = rules(
     (
-        re.compile(
-            r"(?P<whole>\d*)\.(?P<fixed>\d*?)(?P<period>\\overline\s*\{\d+\}|\\bar\s*\{?\d+\}?"
-            r"|(?:\\dot\s*\{?\d\}?)+|\(\d+\)|(?:(?P<same>\d{1,6}?)(?P=same){2,}|(?<=\.)(?P<pair>\d{2,6}?)(?P=pair))(?=\.\.\.|\\l?dots))(?:\.\.\.|\\l?dots)?(?=\\?%?\Z)"
-        ),
+        r"(?P<whole>\d*)\.(?P<fixed>\d*?)(?P<period>\\overline\s*\{\d+\}|\\bar\s*\{?\d+\}?"
+        r"|(?:\\dot\s*\{?\d\}?)+|\(\d+\)|(?:(?P<same>\d{1,6}?)(?P=same){2,}|(?<=\.)(?P<pair>\d{2,6}?)(?P=pair))(?=\.\.\.|\\l?dots))(?:\.\.\.|\\l?dots)?(?=\\?%?\Z)",
         _repeating,
     ),
     (  # 1.234.567 and 1.234,56
-        re.compile(r"(?<![\d.,])(\d{1,3})((?:\.\d{3})+)(?:,(\d+)|(?<=\.\d{3}\.\d{3}))(?![\d.,])"),
+        r"(?<![\d.,])(\d{1,3})((?:\.\d{3})+)(?:,(\d+)|(?<=\.\d{3}\.\d{3}))(?![\d.,])",
         lambda m: m[1] + m[2].replace(".", "") + (f".{m[3]}" if m[3] else ""),
     ),
-    (re.compile(r"\A(\d{1,2})((?:,\d{2})+,\d{3})(?![\d,])"), lambda m: m[1] + m[2].replace(",", "")),
-    (re.compile(r"\A\(([^(),]*)\)\Z"), r"\1"),
-    (re.compile(r"\A\{(\\frac\{[^{}]*\}\{[^{}]*\})\}\Z"), r"\1"),
-    (re.compile(r"\A(\d{1,3}(?: \d{3})+),(\d{1,2}|\d{4,})\Z"), lambda m: f"{m[1].replace(' ', '')}.{m[2]}"),
-    (re.compile(r"(?<=[A-Za-z])\^\s*\{\s*(-?[1-4])\s*\}"), r"^\1"),
-    (re.compile(r"(?<=[a-z]{2}) (squared|cubed)\b"), lambda m: "^2" if m[1] == "squared" else "^3"),
-    (re.compile(r"(?<=\d)(?:\^\s*\{?)?\s*(?:\\text\s*\{)?(?:st|nd|rd|th)\}{0,2}\Z"), ""),
-]
+    (r"\A(\d{1,2})((?:,\d{2})+,\d{3})(?![\d,])", lambda m: m[1] + m[2].replace(",", "")),
+    (r"\A\(([^(),]*)\)\Z", r"\1"),
+    (r"\A\{(\\frac\{[^{}]*\}\{[^{}]*\})\}\Z", r"\1"),
+    (r"\A(\d{1,3}(?: \d{3})+),(\d{1,2}|\d{4,})\Z", lambda m: f"{m[1].replace(' ', '')}.{m[2]}"),
+    (r"(?<=[A-Za-z])\^\s*\{\s*(-?[1-4])\s*\}", r"^\1"),
+    (r"(?<=[a-z]{2}) (squared|cubed)\b", lambda m: "^2" if m[1] == "squared" else "^3"),
+    (r"(?<=\d)(?:\^\s*\{?)?\s*(?:\\text\s*\{)?(?:st|nd|rd|th)\}{0,2}\Z", ""),
+)
 
 
 def _sum_of_measures(parts: Sequence[str]) -> Number | None:
@@ -290,8 +287,7 @@ def _sum_of_measures(parts: Sequence[str]) -> Number | None:
 
 
 def _plain_number(text: str) -> Number | None:
-    text = re.sub(r"\\[dtc]frac", r"\\frac", STYLED.sub(r" \1 ", text))
-    text = _THOUSANDS.sub("", text)
+    text = _THOUSANDS.sub("", _FRACTION.sub(r"\1 \2\3/\4", STYLED.sub(r" \1 ", text)))
     text = " ".join(SPACES.sub(" ", text).split())
     match = _NUMBER.match(text)
     if match is None:
@@ -320,9 +316,7 @@ def _value(match: re.Match[str]) -> tuple[Fraction | None, Fraction, int]:
         places = len(digits.partition(".")[2])
         figures = len(digits.replace(".", "").strip("0")) if places or power else 0
         return Fraction(digits) * scale, (scale / 10**places if figures else Fraction(0)), figures
-    top = match["top"] or match["top_digit"] or match["top_plain"]
-    bottom = match["bottom"] or match["bottom_digit"] or match["bottom_plain"]
-    top, bottom = (Fraction(part.replace(",", "").rstrip(".")) for part in (top, bottom))
+    top, bottom = (Fraction(match[part].replace(",", "").rstrip(".")) for part in ("top", "bottom"))
     if not bottom:
         return None, Fraction(0), 0
     return Fraction(int(match["whole"] or 0)) + top / bottom, Fraction(0), 0
@@ -472,33 +466,27 @@ _MONTHS = [
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 ]
-_MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
-_DATE = re.compile(
-    rf"(?:(?P<m>{_MONTH})\.?\s+(?P<d>\d{{1,2}})|(?P<day>\d{{1,2}})\s+(?:of\s+)?(?P<month>{_MONTH}))"
-    r"(?:,?\s+(?P<y>\d{4}))?|(?P<iso>\d{4})[-/](?P<mm>0?[1-9]|1[0-2])[-/](?P<dd>[0-3]?\d)"
+_NUMBERED = {name: f"m{i}" for i, month in enumerate(_MONTHS, start=1) for name in (month, month[:3])}
+"""What stands for the names of months, which `strptime` reads in the machine's language."""
+_DATES = (
+    *("m%m %d %Y", "%d m%m %Y", "%d of m%m %Y", "%Y-%m-%d", "%Y/%m/%d"),
+    *("%m/%d/%Y", "%d/%m/%Y"),  # month first, unless there is no such month
 )
-_NUMERIC_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
-"""Month first, unless there is no such month."""
 
 
 def date(text: str) -> Date | None:
     """The month, day and year (0 where there is none) of a date: "July 4th, 2024", "4 July", "2024-07-04"."""
     text = re.sub(r"\A(?:[a-z]+day),?\s+", "", words(text)).removeprefix("the ")
-    numeric = _NUMERIC_DATE.fullmatch(text)
-    if numeric:
-        first, second = int(numeric[1]), int(numeric[2])
-        return (second, first, int(numeric[3])) if first > 12 else (first, second, int(numeric[3]))
-    match = _DATE.fullmatch(text)
-    if match is None:
-        return None
-    if match["iso"]:
-        return int(match["mm"]), int(match["dd"]), int(match["iso"])
-    name = (match["m"] or match["month"])[:3]
-    return (
-        [month[:3] for month in _MONTHS].index(name) + 1,
-        int(match["d"] or match["day"]),
-        int(match["y"] or 0),
-    )
+    text = re.sub(r"(?<=\d),|(?<=\b[a-z]{3})\.", " ", text)
+    text = re.sub(r"[a-z]+", lambda name: _NUMBERED.get(name[0], name[0]), text)
+    has_year = re.search(r"\d{4}", text) is not None
+    for form in _DATES:
+        try:
+            found = datetime.strptime(text if has_year else f"{text} 2000", form)
+        except ValueError:
+            continue
+        return found.month, found.day, found.year if has_year else 0
+    return None
 
 
 def same_dates(gold: Date, answer: Date) -> bool:

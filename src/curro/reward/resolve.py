@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from curro.core.errors import ConfigError
 from curro.core.groups import outcome_parts
@@ -18,30 +18,38 @@ from curro.reward import reasoning_gym, user
 from curro.reward.reward import Reward, Score
 from curro.reward.workers.pool import WorkerLimits
 
-NEEDS = {
-    **dict.fromkeys(("math", "exact", "function-calls", "cosine"), "answer"),
-    "reasoning-gym": "metadata",
-    "code": "tests",
+
+def _has_answer(row: Row) -> bool:
+    return row["answer"] is not None
+
+
+_NEEDS: dict[str, tuple[Callable[[Row], object], str]] = {
+    **dict.fromkeys(
+        ("math", "exact", "function-calls", "cosine"),
+        (
+            _has_answer,
+            "compares with an answer and no row has one: name its column with answer_column",
+        ),
+    ),
+    "reasoning-gym": (
+        reasoning_gym.source_data_set,
+        "needs rows with metadata that name their source_dataset, as reasoning-gym writes them",
+    ),
+    "code": (
+        lambda row: row.get("tests") is not None or _has_answer(row),
+        "needs a column `tests`, or tests as the answers",
+    ),
 }
-"""What the rows of a built-in reward need, where they need something."""
+"""What a row has that a built-in reward can score, and what is said where no row has it."""
 
 
 def check_columns(name: str, prompts: PromptSet) -> None:
     """Raises ConfigError where the prompts lack what the reward `name` needs."""
+    has, need = _NEEDS.get(name, (None, ""))
+    if has is None or any(map(has, prompts)):
+        return
     others = [column for column in prompts[0] if column not in ("prompt", "answer", "key")]
-    needs, columns = NEEDS.get(name), f"the other columns are {', '.join(others) or 'none'}"
-    if needs == "metadata" and reasoning_gym.source_data_set(prompts[0]) is None:
-        raise ConfigError(
-            f"the reward {name!r} needs rows with metadata that name their source_dataset, as "
-            f"reasoning-gym writes them; {columns}"
-        )
-    if needs == "tests" and all(row.get("tests") is None and row["answer"] is None for row in prompts):
-        raise ConfigError(f"the reward {name!r} needs a column `tests`, or tests as the answers; {columns}")
-    if needs == "answer" and all(row["answer"] is None for row in prompts):
-        raise ConfigError(
-            f"the reward {name!r} compares with an answer and no row has one: name its column with "
-            f"answer_column; {columns}"
-        )
+    raise ConfigError(f"the reward {name!r} {need}; the other columns are {', '.join(others) or 'none'}")
 
 
 class WeightedReward(Reward):

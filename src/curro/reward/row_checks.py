@@ -11,9 +11,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -41,25 +40,23 @@ _SOLUTIONS = ("canonical_solution", "reference_solution", "solution", "solutions
 
 @dataclass(frozen=True)
 class WrongRow:
-    """A row that the reward does not fit.
-
-    Attributes:
-        number: of the row, from 0.
-        source: of the row; "" if it names none.
-        reason: what its score says.
-        answer: the row's, shortened.
-        prompt: the beginning of the prompt's text.
-    """
+    """A row that the reward does not fit, and what its score says; `number` counts the rows from 0."""
 
     number: int
-    source: str
+    row: Row
     reason: str
-    answer: str
-    prompt: str
+
+    @property
+    def source(self) -> str:
+        return _source(self.row)
 
     def __str__(self) -> str:
         source = f" ({self.source})" if self.source else ""
-        return f"row {self.number}{source}: {self.reason}; answer {self.answer}, prompt {self.prompt!r}"
+        prompt = readable(" ".join(last_message(self.row).split()), 60)
+        return (
+            f"row {self.number}{source}: {self.reason}; answer {_short(self.row.get('answer'))}, "
+            f"prompt {prompt!r}"
+        )
 
 
 @dataclass
@@ -69,12 +66,12 @@ class RowReport:
     Attributes:
         reward: the name of the reward that was checked.
         rows: of the data set.
-        checked: rows of the sample by source.
-        unscored: rows of the sample that cannot be scored, such as rows without an answer, by source.
-        wrong: the rows that the reward does not fit, each once.
-        forms: in how many rows each form of the own answer scored nothing although another one did.
-        notes: what else there is to say.
-        verifies: whether the reward tells the row's answer from others.
+        checked: the number of rows that were scored, by source.
+        unscored: of them those that the reward gave no score, by source.
+        wrong: the rows that do not fit.
+        forms: by form, the rows in which the own answer written so scores 0.
+        notes: sentences about what may be wrong, or was not looked at.
+        verifies: whether the reward tells a row's own answer from others.
     """
 
     reward: str
@@ -94,11 +91,12 @@ class RowReport:
     @property
     def lines(self) -> list[str]:
         """The report for people: counts by source, the first wrong rows, and notes."""
-        total = self.checked.total()
-        head = f"reward {self.reward!r} on {total} of {self.rows} rows: {len(self.wrong)} do not fit"
+        lines = [
+            f"reward {self.reward!r} on {self.checked.total()} of {self.rows} rows: "
+            f"{len(self.wrong)} do not fit"
+        ]
         if self.unscored:
-            head += f", {self.unscored.total()} cannot be scored"
-        lines = [head]
+            lines[0] += f", {self.unscored.total()} cannot be scored"
         wrong = Counter(row.source for row in self.wrong)
         if len(self.checked) > 1:
             lines += [
@@ -109,18 +107,8 @@ class RowReport:
         lines += [f"  {row}" for row in self.wrong[:_MOST_NAMED]]
         if len(self.wrong) > _MOST_NAMED:
             lines.append(f"  and {len(self.wrong) - _MOST_NAMED} more")
-        lines += [
-            f"  the own answer as {form} scores 0 in {number} rows" for form, number in self.forms.items()
-        ]
+        lines += [f"  the own answer as {form} scores 0 in {n} rows" for form, n in self.forms.items()]
         return lines + [f"  {note}" for note in self.notes]
-
-    def sentence(self, skip: str) -> str:
-        """The reason for which a run stops, and the option `skip` by which it goes on."""
-        return (
-            f"the reward {self.reward!r} does not fit {len(self.wrong)} of {self.checked.total()} rows, such "
-            f"as {self.wrong[0]}: choose another reward, mend the rows (curro doctor DATA --reward REWARD "
-            f"names them), or train on them as they are with {skip}"
-        )
 
 
 VERIFIERS = ("math", "exact", "code", "function-calls")
@@ -169,32 +157,30 @@ def check_rows(
     example = getattr(reward.verify, "example", None)  # of a verifier that knows how its answers are written
     texts = {i: _texts(name, picked[i], picked[(i + 1) % len(rows)], example) for i in drawn}
     if not is_known:  # without answers, a first call says no more than whether the reward can be called
-        drawn = [i for i in drawn if texts[i].keys() & _OWN] or drawn[: int(must_run)]
-    scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], must_end=is_known)
+        drawn = [i for i in drawn if texts[i][0]] or drawn[: int(must_run)]
     as_good: Counter[str] = Counter()
     suspects: list[WrongRow] = []
     verified = 0
-    for i, scored in zip(drawn, scores_by_row, strict=False):
-        row = picked[i]
-        source = str(row.get("source") or row.get("data_source") or "")
+    scores_by_row = _scores(reward, [(picked[i], texts[i]) for i in drawn], must_end=is_known)
+    for i, (of_own, of_others) in zip(drawn, scores_by_row, strict=False):
+        source = _source(picked[i])
         report.checked[source] += 1
-        if not any(isinstance(score, float) or _blames_row(score) for score in scored.values()):
+        blamed = [v.reason for v in (of_own | of_others).values() if isinstance(v, Unscored) and v.is_row]
+        own, others = _scored(of_own), _scored(of_others)
+        if not (own or others or blamed):
             report.unscored[source] += 1
             continue
-        own = [score for form, score in scored.items() if form in _OWN and isinstance(score, float)]
-        best = max(own, default=None)
-        matched = [
-            form for form, score in scored.items()
-            if best is not None and form not in _OWN and isinstance(score, float) and score >= best
-        ]  # fmt: skip
+        best = max(own.values(), default=None)
+        matched = [form for form, score in others.items() if best is not None and score >= best]
         verified += best is not None and not {_EMPTY, _OTHER} & set(matched)
-        reason = _reason(best, scored, silent=0.0 if is_known else scored[_EMPTY])
-        if reason:
-            suspects.append(WrongRow(i, source, reason, _short(row.get("answer")), _beginning(row)))
+        silent = 0.0 if is_known else others.get(_EMPTY)
+        reasons = [*blamed, *([] if silent is None else _reasons(best, others, silent))]
+        if reasons:
+            suspects.append(WrongRow(i, picked[i], reasons[0]))
             continue
         as_good.update(matched)
         if is_known and "boxed=true" not in reward.name:
-            report.forms.update(form for form in scored if form in _OWN and scored[form] == 0.0)
+            report.forms.update(form for form, score in own.items() if score == 0.0)
     report.verifies = is_known or 2 * verified > report.checked.total()
     if report.verifies:
         report.wrong = suspects
@@ -205,9 +191,30 @@ def check_rows(
         report.notes += _partly_read({i: gold for i in drawn for gold in accepted(picked[i])[:1]})
     if report.checked.total() < len(drawn):
         report.notes.append(f"{OWN_SECONDS:g} seconds were over after {report.checked.total()} rows")
-    if name == "code" and not any(form in _OWN for forms in texts.values() for form in forms):
+    if name == "code" and not any(own for own, _ in texts.values()):
         report.notes.append("no row has a reference solution, so only programs that do nothing were scored")
     return report
+
+
+def _scored(verdicts: Mapping[str, Verdict]) -> dict[str, float]:
+    return {form: verdict for form, verdict in verdicts.items() if isinstance(verdict, float)}
+
+
+def _source(row: Row) -> str:
+    return str(row.get("source") or row.get("data_source") or "")
+
+
+def _reasons(best: float | None, others: Mapping[str, float], silent: float) -> Iterator[str]:
+    """Why the row is wrong, if it is.
+
+    Args:
+        silent: what a completion without an answer scores, by the reward's own measure.
+    """
+    if best is not None and best <= silent:
+        yield f"its own answer scores {best:g}"
+    for form in (_EMPTY, _NOTHING):
+        if others.get(form, silent) > silent:
+            yield f"{form} scores {others[form]:g}"
 
 
 def _partly_read(golds: Mapping[int, str]) -> list[str]:
@@ -267,65 +274,50 @@ def check_before_run(
         RewardError: the user's own reward fails, and it must run.
     """
     for part in verifiers(reward):
-        _check_before_run(rows, part, say, skip, must_run=must_run)
-
-
-def _check_before_run(
-    rows: Sequence[Row], reward: Reward, say: Callable[[str], object], skip: str, *, must_run: bool
-) -> None:
-    if _is_known(reward):
-        report = check_rows(rows, reward)
-        if report.stops:
-            raise ConfigError(report.sentence(skip))
-        if report.wrong or report.unscored or report.forms or (report.notes and report.checked):
+        is_known = _is_known(part)
+        try:
+            report = check_rows(rows, part, must_run=must_run)
+        except RewardError as error:
+            if is_known or must_run:
+                raise
+            say(f"{error} (in the check before the run; {skip} leaves it out)")
+            continue
+        if is_known and report.stops:
+            raise ConfigError(
+                f"the reward {report.reward!r} does not fit {len(report.wrong)} of {report.checked.total()} "
+                f"rows, such as {report.wrong[0]}: choose another reward, mend the rows (curro doctor DATA "
+                f"--reward REWARD names them), or train on them as they are with {skip}"
+            )
+        if is_known and (report.wrong or report.unscored or report.forms or report.notes):
             for line in report.lines:
                 say(line)
-        return
-    try:
-        report = check_rows(rows, reward, must_run=must_run)
-    except RewardError as error:
-        if must_run:
-            raise
-        say(f"{error} (in the check before the run; {skip} leaves it out)")
-        return
-    is_verifier = report.verifies or reward.name.rpartition(":")[2] in OUTCOMES
-    if report.wrong or (is_verifier and any(report.notes)):
-        named = [f"does not fit {len(report.wrong)} rows, such as {report.wrong[0]}"] if report.wrong else []
-        problems = "; ".join([*named, *report.notes])
-        say(f"reward {reward.name!r} on {report.checked.total()} rows: {problems} ({skip} skips this check)")
+        is_verifier = report.verifies or part.name.rpartition(":")[2] in OUTCOMES
+        if not is_known and (report.wrong or (is_verifier and report.notes)):
+            wrong = [f"does not fit {len(report.wrong)} rows, such as {row}" for row in report.wrong[:1]]
+            problems = "; ".join([*wrong, *report.notes])
+            say(
+                f"reward {part.name!r} on {report.checked.total()} rows: {problems} ({skip} skips this check)"
+            )
 
 
 _EMPTY, _NOTHING, _OTHER = "an empty completion", "a program that does nothing", "another row's answer"
 _CUT = "the answer in a thought that was cut"
-_OWN = frozenset(
-    (
-        "bare text",
-        r"\boxed{x}",
-        "#### x",
-        "<answer>x</answer>",
-        '"The answer is x."',
-        "a call",
-        "its solution",
-    )
-)
-
-
 Example = Callable[[Row], str | None] | None
 """Writes a row's own answer as a completion; None for a row without one."""
 
 
-def _texts(name: str, row: Row, other: Row, example: Example) -> dict[str, str]:
-    """Completions for one row by what they are."""
+def _texts(name: str, row: Row, other: Row, example: Example) -> tuple[dict[str, str], dict[str, str]]:
+    """Completions for one row by what they are: its own answer in several forms, and what is no answer."""
     own = _own_texts(name, row, example)
-    texts = {**own, _EMPTY: ""}
     if name == "code":
-        return {**texts, _NOTHING: "```python\npass\n```"}
-    answers, others = ({words(text) for text in accepted(r)} for r in (row, other))
-    if own and others and not answers & others:
-        texts[_OTHER] = next(iter(_own_texts(name, other, example).values()), "")
+        return own, {_EMPTY: "", _NOTHING: "```python\npass\n```"}
+    others = {_EMPTY: ""}
+    answers, other_answers = ({words(text) for text in accepted(r)} for r in (row, other))
+    if own and other_answers and not answers & other_answers:
+        others[_OTHER] = next(iter(_own_texts(name, other, example).values()), "")
     if own and example is None:
-        texts[_CUT] = f"<think>perhaps {list(own.values())[-1]}"
-    return texts
+        others[_CUT] = f"<think>perhaps {list(own.values())[-1]}"
+    return own, others
 
 
 def _own_texts(name: str, row: Row, example: Example) -> dict[str, str]:
@@ -356,56 +348,30 @@ def _first(value: Any) -> Any:
 
 
 def _scores(
-    reward: Reward, forms_by_row: Sequence[tuple[Row, dict[str, str]]], *, must_end: bool
-) -> list[dict[str, Verdict]]:
-    """The scores of each row's texts, by form.
+    reward: Reward,
+    texts_by_row: Sequence[tuple[Row, tuple[dict[str, str], dict[str, str]]]],
+    *,
+    must_end: bool,
+) -> Iterator[tuple[dict[str, Verdict], dict[str, Verdict]]]:
+    """The verdicts on each row's texts, by form.
 
     Args:
         must_end: every row is scored; else the first ones, as many as there is time for.
     """
     facts = {"completion_tokens": 1, "completion_cut": False}
-    begun, rows_at_a_time = time.monotonic(), len(forms_by_row) if must_end else 10
-    scores: list[Verdict] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the report says it with numbers of rows
-        for begin in range(0, len(forms_by_row), max(rows_at_a_time, 1)):
-            if not must_end and time.monotonic() - begun > OWN_SECONDS:
-                break
-            part = forms_by_row[begin : begin + rows_at_a_time]
-            texts = [text for _, forms in part for text in forms.values()]
-            rows = [{**row, **facts} for row, forms in part for _ in forms]
-            scores += reward.verdicts(texts, rows)
-    remaining = iter(scores)
-    scored = [dict(zip(forms, islice(remaining, len(forms)), strict=False)) for _, forms in forms_by_row]
-    return [row for row in scored if row]
-
-
-def _blames_row(verdict: Verdict) -> bool:
-    return isinstance(verdict, Unscored) and verdict.is_row
-
-
-def _reason(best: float | None, scored: Mapping[str, Verdict], silent: Verdict) -> str | None:
-    """Why the row is wrong, None if it is not.
-
-    Args:
-        silent: what a completion without an answer scores, by the reward's own measure.
-    """
-    for score in scored.values():
-        if isinstance(score, Unscored) and score.is_row:
-            return score.reason
-    if best is not None and isinstance(silent, float) and best <= silent:
-        return f"its own answer scores {best:g}"
-    for form in (_EMPTY, _NOTHING):
-        score = scored.get(form)
-        if isinstance(silent, float) and isinstance(score, float) and score > silent:
-            return f"{form} scores {score:g}"
-    return None
+    begun, rows_at_a_time = time.monotonic(), len(texts_by_row) if must_end else 10
+    for begin in range(0, len(texts_by_row), max(rows_at_a_time, 1)):
+        if not must_end and time.monotonic() - begun > OWN_SECONDS:
+            return
+        part = texts_by_row[begin : begin + rows_at_a_time]
+        jobs = [(text, {**row, **facts}) for row, both in part for texts in both for text in texts.values()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the report says it with numbers of rows
+            verdicts = iter(reward.verdicts([text for text, _ in jobs], [row for _, row in jobs]))
+        for _, (own, others) in part:
+            yield {form: next(verdicts) for form in own}, {form: next(verdicts) for form in others}
 
 
 def _short(answer: Any) -> str:
     text = repr(answer)
     return text if len(text) <= 60 else text[:60] + "..."
-
-
-def _beginning(row: Row) -> str:
-    return readable(" ".join(last_message(row).split()), 60)

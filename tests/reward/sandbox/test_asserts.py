@@ -218,12 +218,12 @@ replies = os.fdopen(os.dup(frame.f_globals["REPLIES"]), "w")
 requests = os.fdopen(os.dup(frame.f_globals["REQUESTS"]), "r")
 first = {reply}
 if isinstance(first, list):
-    first = {{"l": first}}
+    first = {{"list": first}}
 else:
-    first = {{"d": [[k, {{"d": [[n, {{"h": 0}}] for n in v]}}] for k, v in first.items()]}}
+    first = {{"dict": [part for k, v in first.items() for part in (k, {{"list": list(v)}})]}}
 print(json.dumps({{"value": first}}), file=replies, flush=True)
 for line in requests:
-    print(json.dumps({{"value": {{"h": 0}}}}), file=replies, flush=True)
+    print(json.dumps({{"value": {{"number": 0}}}}), file=replies, flush=True)
 """
     assert passed(program, test) == [False]
 
@@ -330,7 +330,6 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
         ("class V:\n    def __init__(s, x): s.x = x\n    def __mul__(s, k): return V(s.x * k)\n"
          "    __rmul__ = __mul__\n    def __abs__(s): return abs(s.x)",
          "assert (V(2) * 3).x == (3 * V(2)).x == 6 and abs(V(-1)) == 1"),
-        ("async def f(x): return x + 1", "import asyncio\nassert asyncio.run(f(1)) == 2"),
         ("seen, count = [], 0\ndef f(x):\n    global count\n    count += 1\n    seen.append(x)",
          "f(1)\nf(2)\nassert seen == [1, 2] and count == 2"),
         ("class S:\n    def __init__(s): s.items = []\n    def size(s): return len(s.items)",
@@ -361,9 +360,6 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
          "    def __format__(s, spec): return spec + 'v'",
          "v = w = V(1)\nv += V(1)\nassert w.x == int(v) == 2 and [0, 1, 2][-(-v)] == 2 and f'{v:x}' == 'xv'"),
         ("def f():\n    yield 1", "import types\nassert isinstance(f(), types.GeneratorType) and 1 in f()"),
-        ("async def f(x): return x + 1", "assert f(1) == 2"),
-        ("async def f():\n    yield 1\n    yield 2", "import asyncio\nasync def go():\n"
-         "    return [x async for x in f()]\nassert asyncio.run(go()) == [1, 2]"),
         ("import functools\ndef f(g):\n    @functools.wraps(g)\n    def w(x): return g(x)\n    return w",
          "@f\ndef h(x): return x\nassert h(1) == 1 and h.__name__ == 'h'"),
         ("def f(head): return head.next.val", "assert f(ListNode(1, ListNode(2))) == 2"),

@@ -234,47 +234,6 @@ def test_a_program_that_could_not_begin_is_not_scored(monkeypatch, tests):
     assert code.score(["print(8)"], [{"tests": tests}]) == [None]  # and is told of once
 
 
-@pytest.mark.parametrize("place", ["test", "row", "row as JSON"])
-def test_functional_tests_call_the_function_that_metadata_names(place):
-    test = {"input": '["x", "y"]\n3', "output": "5", "testtype": "functional"}
-    named = {"func_name": "count"}
-    row = {"key": "k", "tests": json.dumps([test | ({"metadata": named} if place == "test" else {})])}
-    row |= {} if place == "test" else {"metadata": json.dumps(named) if "JSON" in place else named}
-    right = "class Solution:\n    def count(self, a, b):\n        return len(a) + b"
-    code = resolve_reward("code:sandbox=required,seconds=60")
-    assert code.score([right, right.replace("+", "-")], [row] * 2) == [1.0, 0.0]
-
-
-def test_arguments_that_are_no_text_are_of_the_function_that_the_row_names():
-    right, wrong = "def join(a, b): return a + b", "def join(a, b): return b + a"
-    code = resolve_reward("code:sandbox=required,seconds=60")
-    for tests in (
-        [{"input": [[1], [2]], "output": [1, 2]}],
-        {"inputs": [[[1], [2]]], "outputs": [[1, 2]]},
-        [{"input": "[1], [2]", "output": "[1, 2]", "fn_name": "join"}],
-        [{"input": "a = [1], b = [2]", "output": "[1, 2]"}],
-        [{"input": "a = [null], b = [true]", "output": "[null, true]"}],
-    ):
-        row = {"tests": tests, "fn_name": "join", "key": "k"}
-        assert code.score([right, wrong], [row] * 2) == [1.0, 0.0]
-
-
-def test_long_integers_are_read_written_and_returned():
-    digits = "1" + "0" * 5000
-    code = resolve_reward("code:sandbox=required,seconds=60")
-    runs = [{"input": digits, "output": digits[:-1] + "1"}]
-    calls = f'{{"fn_name": "f", "inputs": [[{digits}]], "outputs": [{digits[:-1]}1]}}'
-    assert code.score(["print(int(input()) + 1)"], [{"tests": runs}]) == [1.0]
-    assert code.score(["def f(n): return n + 1", "def f(n): return n"], [{"tests": calls}] * 2) == [1.0, 0.0]
-
-
-def test_floats_that_functions_return_may_differ_a_little():
-    tests = {"fn_name": "f", "inputs": [[1]], "outputs": [{"a": [0.3, 1]}]}
-    code = resolve_reward("code:sandbox=required,seconds=60")
-    programs = ["def f(x): return {'a': [0.1 + 0.2, 1]}", "def f(x): return {'a': [0.31, 1]}"]
-    assert code.score(programs, [{"tests": tests}] * 2) == [1.0, 0.0]
-
-
 @pytest.mark.parametrize(
     "tests",
     [
@@ -301,40 +260,57 @@ def test_no_completion_of_a_row_whose_tests_test_nothing_is_scored(tests):
         code.score(["pass"], [{"tests": tests, "key": "k"}])
 
 
-@pytest.mark.parametrize(
-    ("program", "inputs", "outputs"),
-    [
-        ("def f(a): return map(int, a)", [[["1", "2"]]], [[1, 2]]),
-        ("def f(a): return {*a}", [[[2, 1, 2]]], [[1, 2]]),
-        ("async def f(a, b): return a - b", ["a = 3, b = 1"], ["2"]),
-        ("def f(a, b): return [a - b, True]", [{"b": 1, "a": 3}], [[2, True]]),
-        ("def f(a): return [a, None]", ["'x'"], ["['x', None]"]),
-        ("def f(): return float('nan')", [[]], [float("nan")]),
-    ],
-)
-def test_what_functions_take_and_return(code, program, inputs, outputs):
-    row = {"tests": {"fn_name": "f", "inputs": inputs, "outputs": outputs}}
-    assert code.score([program, "def f(*a, **b): return [7]"], [row] * 2) == [1.0, 0.0]
+METHOD = "class Solution:\n    def count(self, a, b): return len(a) + b"
+FUNCTIONAL = [{"input": '["x", "y"]\n3', "output": "5", "testtype": "functional"}]
+COUNT = {"func_name": "count"}
+JOIN = "def join(a, b): return a + b"
+LONG = "1" + "0" * 5000
+
+
+def called(inputs, outputs):
+    return {"tests": {"fn_name": "f", "inputs": inputs, "outputs": outputs}}
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("row", "right", "wrong"),
     [
-        "class TestF:\n    def setup_method(self): self.x = 1\n    def test_it(self):\n"
-        "        assert type(f(self.x)) is int and f(self.x) == 2",
-        "async def test_it():\n    assert f(1) == 2",
-        "def main():\n    assert f(1) == 2\nif __name__ == '__main__':\n    main()",
-        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n"
-        "        self.assertEqual(f(1), 2)\nif __name__ == '__main__':\n    unittest.main()",
+        ({"tests": [FUNCTIONAL[0] | {"metadata": COUNT}]}, METHOD, METHOD.replace("+", "-")),
+        ({"tests": FUNCTIONAL, "metadata": COUNT}, METHOD, METHOD.replace("+", "-")),
+        ({"tests": json.dumps(FUNCTIONAL), "metadata": json.dumps(COUNT)}, METHOD, METHOD.replace("+", "-")),
+        *(
+            ({"tests": tests, "fn_name": "join"}, JOIN, JOIN.replace("a + b", "b + a"))
+            for tests in (
+                [{"input": [[1], [2]], "output": [1, 2]}],
+                {"inputs": [[[1], [2]]], "outputs": [[1, 2]]},
+                [{"input": "[1], [2]", "output": "[1, 2]", "fn_name": "join"}],
+                [{"input": "a = [1], b = [2]", "output": "[1, 2]"}],
+                [{"input": "a = [null], b = [true]", "output": "[null, true]"}],
+            )
+        ),
+        ({"tests": [{"input": LONG, "output": f"{LONG[:-1]}1"}]}, "print(int(input()) + 1)", "print(1)"),
+        ({"tests": f'{{"fn_name": "f", "inputs": [[{LONG}]], "outputs": [{LONG[:-1]}1]}}'},
+         "def f(n): return n + 1", "def f(n): return n"),
+        (called([[1]], [{"a": [0.3, 1]}]), "def f(x): return {'a': [0.1 + 0.2, 1]}",
+         "def f(x): return {'a': [0.31, 1]}"),
+        *(
+            (called(inputs, outputs), program, "def f(*a, **b): return [7]")
+            for program, inputs, outputs in (
+                ("def f(a): return map(int, a)", [[["1", "2"]]], [[1, 2]]),
+                ("def f(a): return {*a}", [[[2, 1, 2]]], [[1, 2]]),
+                ("def f(a, b): return a - b", ["a = 3, b = 1"], ["2"]),
+                ("def f(a, b): return [a - b, True]", [{"b": 1, "a": 3}], [[2, True]]),
+                ("def f(a): return [a, None]", ["'x'"], ["['x', None]"]),
+                ("def f(): return float('nan')", [[]], [float("nan")]),
+            )
+        ),
+        ({"tests": "def main():\n    assert f(1) == 2\nif __name__ == '__main__':\n    main()"},
+         "def f(x): return x + 1", "def f(x): return 3"),
+        ({"tests": [{"input": "2", "output": "4"}]}, "def solve(): print(2 * int(input()))",
+         "def solve(n): print(2 * n)"),
     ],
-)
-def test_classes_of_tests_are_run(code, text):
-    assert code.score(["def f(x): return x + 1", "def f(x): return 3"], [{"tests": text}] * 2) == [1.0, 0.0]
-
-
-def test_a_program_of_definitions_alone_begins_in_its_function(code):
-    programs = ["def solve():\n    print(2 * int(input()))", "def solve(n):\n    print(2 * n)"]
-    assert code.score(programs, [{"tests": [{"input": "2", "output": "4"}]}] * 2) == [1.0, 0.0]
+)  # fmt: skip
+def test_a_right_program_and_a_wrong_one(code, row, right, wrong):
+    assert code.score([right, wrong], [row | {"key": "k"}] * 2) == [1.0, 0.0]
 
 
 def test_a_package_that_programs_cannot_have_is_said():
@@ -453,11 +429,11 @@ def test_str():
         f(-1)
     assert str(error.value) == "no"
 
-@pytest.mark.parametrize("x, y", [(1, 2), pytest.param(2, 3, id="two")])
-def test_all(x, y):
-    assert len([f(x)]) == 1
-    assert f(x) == pytest.approx(y)
-    np.testing.assert_allclose(f(x), y)
+def test_all():
+    for x, y in [(1, 2), (2, 3)]:
+        assert len([f(x)]) == 1
+        assert f(x) == pytest.approx(y)
+        np.testing.assert_allclose(f(x), y)
 """
 
 
@@ -469,8 +445,18 @@ def test_tests_can_use_packages_that_the_program_cannot(code):
     assert scores == [1.0, 0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("mark", ["@pytest.fixture", "@pytest.mark.skip", "@patch('f')"])
-def test_tests_that_only_pytest_itself_can_run_are_not_scored(mark):
-    text = f"import pytest\n{mark}\ndef test_it(x=1):\n    assert f(x)"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@pytest.fixture\ndef test_it(x=1):\n    assert f(x)",
+        "@pytest.mark.skip\ndef test_it():\n    assert f(1)",
+        "@pytest.mark.parametrize('x', [1])\ndef test_it(x):\n    assert f(x)",
+        "class TestF:\n    def test_it(self): assert f(1) == 2",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): assert f(1) == 2",
+        "async def test_it():\n    assert f(1) == 2",
+        "import asyncio\nassert asyncio.run(f(1)) == 2",
+    ],
+)
+def test_tests_that_only_a_framework_can_run_are_not_scored(text):
     with pytest.raises(RewardError, match="not supported"):
         read_tests({"tests": text, "key": "k"})

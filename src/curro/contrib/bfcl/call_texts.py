@@ -22,7 +22,6 @@ Nothing is evaluated: Python and JSON are parsed, and only literals are values.
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import re
 import warnings
@@ -60,52 +59,46 @@ class Broken(ValueError):
     """A text that begins a call which cannot be read."""
 
 
-_OPENING = (
+_TOOL_TAG = (
     r"<\|?(?!\w*(?:end|suffix|result|response|output|name))\w*(?:tool|func|action|plugin|python_)\w*(?:\s[^<>]*)?\|?>"
-    r"|\[TOOL_CALLS?\]|functools(?=\[)"
+    r"|\[TOOL_CALLS?\]"
 )
 _MARK = re.compile(
-    rf"{_OPENING}|<｜tool▁calls?▁begin｜>|<function=|<invoke\s|to=functions\.|\bcall:\w+\{{|```tool_(?:call|code)|✿FUNCTION✿",
+    rf"{_TOOL_TAG}|<｜tool▁calls?▁begin｜>|<function=|<invoke\s|to=functions\.|\bcall:\w+\{{|```tool_(?:call|code)|✿FUNCTION✿",
     re.IGNORECASE,
 )
+"""What begins calls alone, so that a text with it which holds no call is broken."""
 _TAGGED = re.compile(
-    rf"(?:{_OPENING})(.*?)(?=<\|?/?\w*(?:tool|func|action|plugin)|<\|/?(?!\|)[a-z_]+\|>|\[/?TOOL_CALLS?\]|\Z)",
+    rf"(?:{_TOOL_TAG})(.*?)(?=<\|?/?\w*(?:tool|func|action|plugin)|<\|/?(?!\|)[a-z_]+\|>|\[/?TOOL_CALLS?\]|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_JSON_BEGINS = re.compile(rf"(?:{_OPENING}|<function=[\w.-]+>)\s*(?:[\w.-]+\s*)?(?=[\[{{])", re.IGNORECASE)
 _NAMESPACE = re.compile(r"(</?)(?:\w+:|｜\w+｜|longcat_(?=arg_))(?=\w)")
 _UNREAD = re.compile(r"[A-Za-z_][\w.]*\(.*\)[.;]?", re.DOTALL)
 _FENCE = re.compile(r"```[ \t]*([A-Za-z_]*)[ \t]*\n(.*?)(?:```(?![\"'\\\w])|\Z)", re.DOTALL)
+_JSON_BEGINS = re.compile(r"(?:\[\s*)*\{\s*[\"}]")
+_JSON = re.compile(r"\0(\d+)\0")
+_NAMED = re.compile(
+    r"(?:to=functions\.|functions\.|<function=|[|｜]>\s*(?:functions\.)?|\[TOOL_CALLS?\]"
+    r"|^Action:[ \t]*|✿FUNCTION✿:[ \t]*)"
+    r"([A-Za-z][\w.-]{0,99}+)(?::\d+)?"
+    r"(?:\s++|json\b|<[|｜][^<>\0]{1,40}>|>|\[ARGS\]|\[CALL_ID\]\w+|```(?:json)?|Action Input:|✿ARGS✿:){0,9}+"
+    r"\0(\d+)\0",
+    re.MULTILINE,
+)
+"""A function's name and the JSON of its arguments, with whatever marks and white space stand between them."""
+_VALUE = (
+    r"<parameter(?:=|\s+name=)\"?([\w.-]+)\"?[^<>]*>\n?(.*?)\n?</parameter>"
+    r"|<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>"
+)
 _XML = re.compile(
-    r"<(?:function=|invoke name=\"?)\s*\"?([\w.-]+)\"?\s*>(.*?)(?:</(?:function|invoke)>|\Z)", re.DOTALL
-)
-_XML_VALUE = re.compile(r"<parameter(?:=|\s+name=)\"?([\w.-]+)\"?[^<>]*>\n?(.*?)\n?</parameter>", re.DOTALL)
-_CHANNEL = re.compile(
-    r"to=functions\.([\w.-]+)[^{]{0,200}?(?:<\|message\|>|(?=\{))(.*?)"
-    r"(?:<\|(?:call|end|start)\|>|assistant(?:analysis|commentary|final)|\Z)",
+    rf"(?:<function=|<invoke name=|<\w*tool_call>)\s*\"?([\w.-]+)\"?\s*>?\s*((?:(?>{_VALUE})\s*)*+)(?=</|\Z)",
     re.DOTALL,
 )
-_DEEPSEEK = re.compile(
-    r"<｜tool▁sep｜>([\w.-]+)\s*(?:```(?:json)?\s*)?(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>", re.DOTALL
-)
-_NAME_BEFORE_SIGN = re.compile(
-    r"(?:<｜tool▁call▁begin｜>([\w.-]+)<｜tool▁sep｜>"
-    r"|(?:functions\.|<\|tool_call_begin\|>\s{0,9}(?:functions\.)?)([\w.-]{1,200}):\d+\s*(?:<\|tool_call_argument_begin\|>)?)"
-    r"\s*(\{.*?\})\s*(?:<[｜|]tool[▁_]call[▁_]end[｜|]>|(?=functions\.)|\Z)",
-    re.DOTALL,
-)
+_XML_VALUE = re.compile(_VALUE, re.DOTALL)
 _GEMMA = re.compile(r"\bcall:([\w.-]+)(\{.*?\})(?=\s{0,9}(?:<(?!escape|\|\")|call:|\Z))", re.DOTALL)
 _GEMMA_QUOTE = re.compile(r'<escape>|<\|"\|>')
 _GEMMA_NAME = re.compile(r"(?<=[{,])\s*([\w.-]+)\s*:")
 _GEMMA_BARE_VALUE = re.compile(r"(?<=[{,])\s*([\w.-]+):(.*?)(?=,\s*[\w.-]+:|\}\Z)", re.DOTALL)
-_REACT = re.compile(
-    r"^(?:Action|✿FUNCTION✿):[ \t]*([\w.-]+)[ \t]*\n(?:Action Input|✿ARGS✿):\s*(\{.*?\})[ \t]*(?=\n\w+:|\n✿|\s*\Z)",
-    re.DOTALL | re.MULTILINE,
-)
-_GLM_VALUE = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
-_NAME_BEFORE_JSON = re.compile(
-    r"(?:>>>)?([A-Za-z][\w.-]*)\s*(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(\{.*)\Z", re.DOTALL
-)
 
 
 def parse_calls(text: str) -> list[Call] | None:
@@ -128,60 +121,105 @@ def read_calls(text: str) -> list[Call] | None:
     """
     text = text if "to=functions." in text else outside_thoughts(text)
     text = _NAMESPACE.sub(r"\1", without_end_tokens(in_answer_tags(text) or text)).strip()
-    if len(text) > LONGEST:
+    text = re.sub(r"\bfunctools(?=\[)", "", text)  # which some models write before a list of calls
+    if len(text) > LONGEST or "\0" in text:
         raise Broken("too long")
-    text = _without_tags_in_json(text)
-    for read in (_marked, _fenced, _bare, _in_lines):
-        text = text if read is _marked else _REFUSED.sub("", text)
-        calls = read(text)
-        if calls is not None:
-            return calls
-    if _MARK.search(text) or _UNREAD.fullmatch(text):
-        raise Broken(text[:80])
-    return None
+    return _Reader(text).calls()
 
 
-def _without_tags_in_json(text: str) -> str:
-    """The text with another form of < within the JSON behind a tag: a text there may hold `</tool_call>`."""
-    parts, position = [], 0
-    for begins in _JSON_BEGINS.finditer(text):
-        if begins.start() >= position:
-            with contextlib.suppress(ValueError, RecursionError):
-                _, end = json.JSONDecoder().raw_decode(text, begins.end())
-                parts += [text[position : begins.end()], text[begins.end() : end].replace("<", r"\u003c")]
-                position = end
-    return "".join(parts) + text[position:]
+_MOST_FAILED = 30
+"""Braces of a text that begin no JSON; behind them none is looked for, because each takes all of the text."""
 
 
-def _marked(text: str) -> list[Call] | None:
-    """The calls between tags."""
-    pairs = [*_CHANNEL.findall(text), *_DEEPSEEK.findall(text), *_REACT.findall(text)]
-    pairs += [(name or other, content) for name, other, content in _NAME_BEFORE_SIGN.findall(text)]
-    if pairs:
-        return [Call(name, (), _arguments(_json(content))) for name, content in pairs]
-    if gemma := _GEMMA.findall(text):
-        return [Call(name, (), _gemma_arguments(content)) for name, content in gemma]
-    functions = _XML.findall(text)
-    if functions:
-        return [Call(name, (), _xml_arguments(content)) for name, content in functions]
-    calls: list[Call] = []
-    found = [tagged[1].strip().strip(";").lstrip(">") for tagged in _TAGGED.finditer(text)]
-    for content in filter(None, found):
-        if "<arg_key>" in content or re.fullmatch(r"[\w.-]+", content):
-            values = {key.strip(): Untyped(value) for key, value in _GLM_VALUE.findall(content)}
-            calls.append(Call(content.partition("<arg_key>")[0].strip(), (), values))
-            continue
-        bare = _named(content) or _fenced(content) or _bare(content)
-        if bare is None:
-            raise Broken(content[:80])
-        calls += bare
-    return calls if any(found) else None
+class _Reader:
+    """Reads a text whose JSON is put apart, so that no mark within a value counts."""
 
+    def __init__(self, text: str) -> None:
+        self.json: list[tuple[str, Any]] = []  # each value's text, and the value
+        decoder, parts, position, failed = json.JSONDecoder(strict=False), [], 0, 0
+        for begins in _JSON_BEGINS.finditer(text):
+            if begins.start() < position or failed == _MOST_FAILED:
+                continue
+            try:
+                value, end = decoder.raw_decode(text, begins.start())
+            except (ValueError, RecursionError):
+                failed += 1
+                continue
+            parts += [text[position : begins.start()], f"\0{len(self.json)}\0"]
+            self.json.append((text[begins.start() : end], value))
+            position = end
+        self.text = "".join(parts) + text[position:]
 
-def _named(text: str) -> list[Call] | None:
-    """The call of a text that is a function's name and the JSON of its arguments."""
-    named = _NAME_BEFORE_JSON.match(text)
-    return [Call(named[1], (), _arguments(_json(named[2])))] if named else None
+    def calls(self) -> list[Call] | None:
+        calls = self._marked()
+        text = _REFUSED.sub("", self.text)
+        for read in (self._fenced, self._bare, self._in_lines):
+            calls = read(text) if calls is None else calls
+        if calls is None and (_MARK.search(text) or _UNREAD.fullmatch(text)):
+            raise Broken(text[:80])
+        return calls
+
+    def _with_json(self, text: str) -> str:
+        return _JSON.sub(lambda match: self.json[int(match[1])][0], text)
+
+    def _marked(self) -> list[Call] | None:
+        """The calls between tags."""
+        if named := _NAMED.findall(self.text):
+            return [Call(name, (), _arguments(self.json[int(number)][1])) for name, number in named]
+        if gemma := _GEMMA.findall(self._with_json(self.text)):
+            return [Call(name, (), _gemma_arguments(content)) for name, content in gemma]
+        if functions := _XML.findall(self.text):
+            return [Call(name, (), self._xml_arguments(content)) for name, content, *_ in functions]
+        calls: list[Call] = []
+        found = [tagged[1].strip().strip(";").lstrip(">") for tagged in _TAGGED.finditer(self.text)]
+        for content in filter(None, found):
+            bare = self._fenced(content) or self._bare(content)
+            if bare is None:
+                raise Broken(content[:80])
+            calls += bare
+        return calls if any(found) else None
+
+    def _xml_arguments(self, content: str) -> dict[str, Any]:
+        values = _XML_VALUE.findall(content)
+        return {(a or c).strip(): Untyped(self._with_json(b or d)) for a, b, c, d in values}
+
+    def _fenced(self, text: str) -> list[Call] | None:
+        """The calls in the text's fences, of which each must hold calls alone."""
+        calls: list[Call] = []
+        fences = _FENCE.findall(text)
+        for language, content in fences:
+            bare = self._bare(content)
+            if bare is None and language in ("json", "tool_call", "tool_code"):
+                raise Broken(content[:80])
+            if bare is None:
+                return None
+            calls += bare
+        return calls if fences else None
+
+    def _bare(self, text: str) -> list[Call] | None:
+        """The calls of a text that holds nothing else, or begins with JSON."""
+        text = text.strip().strip("`*;.").strip()
+        if not text:
+            return None
+        if _ONLY_JSON.fullmatch(text):
+            return [call for n in _JSON.findall(text) for call in _from_json(self.json[int(n)][1])]
+        if named := _NAMED_ALONE.fullmatch(text):
+            return [Call(named[1], (), _arguments(self.json[int(named[2])][1]))]
+        plain = self._with_json(text)
+        if not _IS_JSON.match(plain):
+            return _from_python(plain)
+        if "\n" in text:
+            return self._in_lines(text)
+        return _from_json(_value(plain))
+
+    def _in_lines(self, text: str) -> list[Call] | None:
+        """The calls that stand alone on lines of prose, perhaps behind the mark of a list's item or a colon.
+
+        Raises:
+            Broken: a line of JSON that describes none.
+        """
+        lines = text.split("\n")
+        return [call for line in lines for call in self._bare(_BEFORE_CALL.sub("", line)) or ()] or None
 
 
 def _gemma_arguments(content: str) -> dict[str, Any]:
@@ -189,70 +227,25 @@ def _gemma_arguments(content: str) -> dict[str, Any]:
     parts = _GEMMA_QUOTE.split(content)
     quoted = [json.dumps(p) if i % 2 else _GEMMA_NAME.sub(r'"\1":', p) for i, p in enumerate(parts)]
     try:
-        values = _arguments(_json("".join(quoted)))
+        values = _arguments(_value("".join(quoted)))
     except Broken:
         values = dict(_GEMMA_BARE_VALUE.findall(content))
     return {name: Untyped(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
-def _xml_arguments(content: str) -> dict[str, Any]:
-    if content.lstrip().startswith("{"):
-        return _arguments(_json(content))
-    return {name: Untyped(value) for name, value in _XML_VALUE.findall(content)}
-
-
-def _fenced(text: str) -> list[Call] | None:
-    """The calls in the text's fences, of which each must hold calls alone."""
-    calls: list[Call] = []
-    fences = _FENCE.findall(text)
-    for language, content in fences:
-        bare = _bare(content.strip())
-        if bare is None and language in ("json", "tool_call", "tool_code"):
-            raise Broken(content[:80])
-        if bare is None:
-            return None
-        calls += bare
-    return calls if fences else None
-
-
-def _bare(text: str) -> list[Call] | None:
-    """The calls of a text that holds nothing else, or begins with JSON."""
-    text = text.strip().strip("`*;.").strip()
-    if not text:
-        return None
-    if not _IS_JSON.match(text):
-        return _named(text) if _IS_NAMED.match(text) else _from_python(text)
-    try:
-        return _from_json(_json(text))
-    except Broken:
-        if _LINE_END.search(text) is None:
-            raise
-        return _in_lines(text)
-
-
+_NAMED_ALONE = re.compile(r"(?:>>>)?([A-Za-z][\w.-]*)(?:\s*\n\s*)?\0(\d+)\0")
+_ONLY_JSON = re.compile(r"(?:\0\d+\0[\s;,]*)+")
 _IS_JSON = re.compile(r"\{|\[\s*\{")
-_IS_NAMED = re.compile(r"[^\n{(]*\n\{|[\w.-]+\{\s*[\"}].*\Z(?<=\})", re.DOTALL)
-_LINE_END = re.compile(r"\n|(?<=\})\s*[;,]?\s*(?=\{)")
 _DENIAL = r"(?:\b(?:not|never|cannot|avoid|instead\sof|without)\b|n't\b)"
 _REFUSED = re.compile(
-    rf"^[^\[({{\"=\n]*{_DENIAL}(?:(?!\b(?:but|so)\b)[^.:\[({{\"=\n]){{0,200}}:"
+    rf"^[^\[({{\"=\n\0]*{_DENIAL}(?:(?!\b(?:but|so)\b)[^.:\[({{\"=\n\0]){{0,200}}:"
     r"(?:[ \t]*\S.*|\s*```(?:.|\n)*?(?:```|\Z)|(?:\s*^[-*\d].*)+|\s*^.*)",
     re.MULTILINE | re.IGNORECASE,
 )
-_BEFORE_CALL = re.compile(r"\A\s*(?:[-*]|\d+\.)\s+|\A[^\[({]*[:!.]\s+(?=[\[{])")
+_BEFORE_CALL = re.compile(r"\A\s*(?:[-*]|\d+\.)\s+|\A[^\[({\0]*[:!.]\s+(?=[\[{\0])")
 
 
-def _in_lines(text: str) -> list[Call] | None:
-    """The calls that stand alone on lines of prose, perhaps behind the mark of a list's item or a colon.
-
-    Raises:
-        Broken: a line of JSON that describes none.
-    """
-    lines = _LINE_END.split(text)
-    return [call for line in lines for call in _bare(_BEFORE_CALL.sub("", line)) or ()] or None
-
-
-def _json(text: str) -> Any:
+def _value(text: str) -> Any:
     """The value of a JSON text, or of a Python literal, as some models write."""
     try:
         return value_of(text)
@@ -297,7 +290,7 @@ def _from_json(value: Any) -> list[Call]:
 
 def _arguments(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
-        value = _json(value) if value.strip() else {}
+        value = _value(value) if value.strip() else {}
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -310,11 +303,7 @@ def _from_python(text: str) -> list[Call] | None:
 
     Names may have white space in them, as many of ToolACE's have, or hyphens, or be words of Python's own.
     """
-    for source in (
-        text,
-        _SPACED_NAME.sub(lambda m: m[0].replace(" ", _SPACE), text),
-        _ODD_NAME.sub(_as_name, text),
-    ):
+    for source in (text, _ODD_NAME.sub(_as_name, text)):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
@@ -336,25 +325,25 @@ def _values(statement: ast.stmt) -> list[ast.expr]:
     return value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
 
 
-_SPACE = "\u02d1"  # a letter for Python, and for nobody else
-_SPACED_NAME = re.compile(
-    rf"(?:(?<=\A\[)|(?<=\), )|\A)(?![^(]*{_DENIAL})[A-Za-z]\w*(?: \w+){{1,9}}(?=\()", re.I
-)
-_HYPHEN, _END = "\u02d0", "\u02cf"
+_AS_LETTERS = str.maketrans({" ": "\u02d1", "-": "\u02d0"})
+_END = "\u02cf"
+"""Letters for Python, and for nobody else: they stand for a space, a hyphen, and the end of such a name."""
 _ODD_NAME = re.compile(
     r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'"
-    r"|(?<![\w-])(?P<name>[A-Za-z]\w*(?:-\w+)+(?=\()|[A-Za-z][\w-]*(?=\s*=(?!=)))",
+    r"|(?<![\w-])(?P<name>[A-Za-z]\w*+(?:[ -]\w++){1,9}(?=\()|[A-Za-z][\w-]*+(?=\s*=(?!=)))",
     re.DOTALL,
 )
 """A text, or a name before a parenthesis or an equals sign."""
 
 
 def _as_name(match: re.Match[str]) -> str:
-    return match["name"].replace("-", _HYPHEN) + _END if match["name"] else match[0]
+    if not match["name"] or re.search(_DENIAL, match["name"], re.IGNORECASE):
+        return match[0]
+    return match["name"].translate(_AS_LETTERS) + _END
 
 
 def _plain_name(name: str) -> str:
-    return name.replace(_SPACE, " ").replace(_HYPHEN, "-").replace(_END, "")
+    return name.replace("\u02d1", " ").replace("\u02d0", "-").removesuffix(_END)
 
 
 _JSON_CONSTANTS = {"true": True, "false": False, "null": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import importlib
 import inspect
@@ -70,7 +71,6 @@ class Apis:
         if method is None:
             return f"Error during execution: name {call.name!r} is not defined"
         try:
-            _check_size(method, call)
             return _text(_bounded(method, call))
         except Exception as error:
             return f"Error during execution: {error}"
@@ -94,34 +94,29 @@ def _class(name: str) -> Any:
         raise ConfigError(f"{MISSING} ({error})") from None
 
 
-def _check_size(method: Callable[..., Any], call: Call) -> None:
-    """Raises ValueError for a number with which the calculator would not end."""
+def _bounded(method: Callable[..., Any], call: Call) -> Any:
+    """Call the method; it changes the precision of no other arithmetic in this process.
+
+    Raises:
+        ValueError: a number with which the calculator would not end.
+    """
     if type(method.__self__).__name__ != "MathAPI":  # type: ignore[attr-defined]
-        return
+        return method(*call.positional, **call.named)
+    import mpmath
+
     arguments = inspect.signature(method).bind(*call.positional, **call.named).arguments
     for name, largest in _LARGEST.items():
         value = arguments.get(name)
         if isinstance(value, int | float) and abs(value) > largest:
             raise ValueError(f"{name} is larger than {largest}")
-
-
-def _bounded(method: Callable[..., Any], call: Call) -> Any:
-    """Call the method; it changes the precision of no other arithmetic in this process."""
-    with decimal.localcontext():
-        if type(method.__self__).__name__ != "MathAPI":  # type: ignore[attr-defined]
-            return method(*call.positional, **call.named)
-        import mpmath
-
-        with mpmath.workdps(15):
-            return method(*call.positional, **call.named)
+    with decimal.localcontext(), mpmath.workdps(15):
+        return method(*call.positional, **call.named)
 
 
 def _text(result: Any) -> str:
     if isinstance(result, dict):
-        try:
+        with contextlib.suppress(TypeError, ValueError):
             return json.dumps(result)
-        except (TypeError, ValueError):
-            return str(result)
     return str(result)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from curro.core.errors import ConfigError, EnvironmentFailure
@@ -14,7 +13,6 @@ from curro.core.registry import construct, parse_options
 from curro.core.text import did_you_mean
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
-from curro.reward.environments.tools import ToolEnvironment
 from curro.reward.reward import Reward, Score, key
 
 EPISODE_REWARD = "episode_reward"
@@ -148,8 +146,7 @@ def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | N
 
     Args:
         spec: `bfcl`, or a function of your own that makes one, or its class, as `module:function`; with
-            options, `bfcl:partial=true`; or a class as TRL's `environment_factory` takes it, with the options
-            of `ToolEnvironment`. None for the lab's or BFCL's own, if there is one.
+            options, `bfcl:partial=true`. None for the lab's or BFCL's own, if there is one.
 
     Raises:
         ConfigError: no such module or function, or what it makes is not an environment.
@@ -172,8 +169,6 @@ def _made(spec: str) -> Environment:
             f"no environment is called {spec!r}{did_you_mean(spec, BUILTIN)}; "
             f"there is: {', '.join(BUILTIN)}; your own is module:function"
         )
-    if isinstance(factory, type) and hasattr(factory, "reset") and not hasattr(factory, "start"):
-        factory = partial(ToolEnvironment, factory)
     options = parse_options(arguments, spec)
     return construct(f"environment {name!r}", factory, options, options.pop("", []))
 

