@@ -24,9 +24,8 @@ class SelfEvolvingCurriculum(Selection):
 
     Source: "Self-Evolving Curriculum for LLM Reasoning" (arXiv 2505.14970), as METIS, A.5, runs it.
 
-    For each prompt of the batch a category c is drawn from softmax(Q / temperature), then a free prompt of it
-    uniformly. After each training step every category that has outcomes moves towards their mean absolute
-    advantage:
+    For each place a category c is drawn from softmax(Q / temperature), then a free prompt of it uniformly.
+    After each training step every category that has outcomes moves towards their mean absolute advantage:
 
         Q_c <- (1 - rate) Q_c + rate mean over its groups of mean_i |A_i|,    Q_c = 0 at first
 
