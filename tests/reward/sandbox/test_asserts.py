@@ -486,15 +486,19 @@ def test_nothing_of_the_programs_takes_the_place_of_what_a_test_asks(passed, pro
         "class D(f): pass",
         "import dataclasses\nassert dataclasses.asdict(f) == 1",
         "import random\nrandom.seed(0)\nassert f(1) == 7",
+        "class C:\n    x = seen\nassert f(2) == 1",
         "import warnings\nwith warnings.catch_warnings(record=True) as caught: f(2)\nassert caught",
         "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as out: f(2)\n"
         "assert out.getvalue()",
     ],
 )
 def test_what_says_nothing_of_a_program_has_no_verdict(passed, test):
-    program = "import random, warnings\ndef f(x):\n    print(x)\n    warnings.warn('w')\n    return 1"
+    program = (
+        "import random, warnings\nseen = 3\ndef f(x):\n    print(x)\n    warnings.warn('w')\n    return 1"
+    )
     assert passed(program, test, "assert f(2) == 1") == [None, True]
-    assert passed("def f(x): raise ModuleNotFoundError('x')", "assert f(2) == 1") == [False]
+    for error in ("ModuleNotFoundError('x')", "NameError('f', name='f')"):
+        assert passed(f"def f(x): raise {error}", "assert f(2) == 1") == [False]
 
 
 @pytest.mark.parametrize(
