@@ -2,7 +2,7 @@
 
 Landlock (Linux 6.2 and later, in containers too) closes files and TCP to a process and all that it starts,
 and the filter of system calls closes what Landlock leaves open. Other than in bubblewrap, there is no folder
-that a program may write to, it can tell whether a file exists, and it can send no signals.
+that a program may write to, it can tell whether a file exists, and it starts no processes.
 """
 
 from __future__ import annotations
