@@ -184,6 +184,14 @@ def test_a_function_that_is_named_as_python_s_is_the_program_s(passed, name):
     assert run_read(row, program) == [True]
 
 
+def test_a_name_that_the_program_denies_is_not_python_s(passed):
+    program = (
+        "import sys, types\nclass Module(types.ModuleType):\n    @property\n"
+        "    def sum(self): raise KeyError\nsum = 1\nsys.modules['program'].__class__ = Module"
+    )
+    assert passed(program, "assert sum([1, 2]) == 3", function="sum") == [False]
+
+
 def run_read(row, program):
     tests = read_tests(row)
     return run_asserts(program, tests.asserts, BUBBLEWRAP, LIMITS, setup=tests.setup, function=tests.function)
@@ -398,6 +406,12 @@ def test_a_name_that_tests_bind_is_never_the_programs_again(passed, value):
         f"wanted = {value}\nsys.modules['program'].__class__ = Module\ndef f(x): return 'forged'"
     )
     assert passed(program, f"wanted = {value}", "assert f(2) == wanted") == [True, False]
+
+
+def test_a_name_that_tests_could_not_bind_is_not_the_programs(passed):
+    program = "wanted = 'forged'\ndef f(x):\n    if x == 1: raise KeyError\n    return 'forged'"
+    fails = "try:\n    wanted = f(1)\nexcept KeyError:\n    pass"
+    assert passed(program, fails, "assert f(2) == wanted") == [True, False]
 
 
 NODES = """

@@ -702,6 +702,7 @@ print("all done")
 """
 MANY_THREADS = """
 import threading, time
+threading.stack_size(1 << 16)  # of which the limit of memory would let thousands be
 for _ in range(40):
     threading.Thread(target=time.sleep, args=(300,), daemon=True).start()
 time.sleep(5)

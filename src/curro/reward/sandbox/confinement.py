@@ -53,11 +53,10 @@ class Confinement:
         """What stands before the interpreter's own command."""
         if self.name != "bubblewrap":
             return []
-        filtered = [] if self.filter() is None else ["--seccomp", str(filter_file)]
-        return [*arguments(limits, packages), *filtered, "--"]
+        return [*arguments(limits, packages), "--seccomp", str(filter_file), "--"]
 
-    def filter(self) -> bytes | None:
-        """The system calls that a program may make; None on a machine whose calls are not known."""
+    def filter(self) -> bytes:
+        """The system calls that a program may make."""
         if self.name == "bubblewrap":
             return filter_program(folder=True, network=True, processes=True)
         is_open = self.name == "limits"
@@ -71,7 +70,7 @@ class Confinement:
         share him with the trainer and all else that he does. They start threads alone, whose number is
         looked at as that of bytes is.
         """
-        return self.name == "bubblewrap" or not os.getuid() or self.filter() is None
+        return self.name == "bubblewrap" or not os.getuid()
 
     def inside(self, packages: bool, hidden: bool) -> dict[str, Any] | None:
         """What the process applies to itself before the program; None where it need not.

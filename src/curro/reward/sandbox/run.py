@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
+import platform
 import select
 import signal
 import socket
@@ -30,6 +31,7 @@ from curro.reward.sandbox.confinement import (
     LentUser,
 )
 from curro.reward.sandbox.limits import MIB, Limits
+from curro.reward.sandbox.system_calls import MACHINES
 
 _INSIDE = (Path(__file__).parent / "inside" / "begin.py").read_text()
 
@@ -179,7 +181,7 @@ def start(
             }
             with (
                 memory_file(marshal.dumps(job)) as job_file,
-                memory_file(confinement.filter() or b"") as filter_file,
+                memory_file(confinement.filter()) as filter_file,
             ):
                 interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _INSIDE, str(job_file)]
                 process = subprocess.Popen(
@@ -456,6 +458,8 @@ def find_confinement(sandbox: str = "auto") -> Confinement:
     """
     if sandbox not in SANDBOX:
         raise ConfigError(f"sandbox is {', '.join(SANDBOX)}, not {sandbox!r}")
+    if platform.machine() not in MACHINES:
+        raise ConfigError(f"programs run on {' and '.join(MACHINES)} alone, whose system calls are known")
     why = "they were not asked for"
     if sandbox != "none":
         no_bubblewrap = bubblewrap.why_not()

@@ -70,7 +70,7 @@ eventfd 284 -, timer_create 222 107, timer_settime 223 110, timer_gettime 224 10
 None makes it wait longer for a processor (setpriority, sched_setscheduler): its time stands still meanwhile.
 """
 
-_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """The kernel's names of machines (AUDIT_ARCH)."""
 
 _SPECIAL = {
@@ -109,8 +109,8 @@ _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 
 
 @cache
-def filter_program(*, folder: bool = False, network: bool = False, processes: bool = False) -> bytes | None:
-    """Instructions, 8 bytes each (`struct sock_filter`); None on a machine whose calls are not known.
+def filter_program(*, folder: bool = False, network: bool = False, processes: bool = False) -> bytes:
+    """Instructions, 8 bytes each (`struct sock_filter`), for a machine of `MACHINES`.
 
     Args:
         folder: there is a folder to write to, or other means guard what is written elsewhere.
@@ -119,14 +119,12 @@ def filter_program(*, folder: bool = False, network: bool = False, processes: bo
             else it starts threads alone.
     """
     machine = platform.machine()
-    if machine not in _MACHINES:
-        return None
-    column = list(_MACHINES).index(machine)
+    column = list(MACHINES).index(machine)
     tables = [_TABLE, _FOLDER_TABLE * folder, _NETWORK_TABLE * network, _PROCESS_TABLE * processes]
     rows = [row.split() for table in tables if table for row in table.replace("\n", " ").split(",")]
     special = {name: numbers[column] for name, numbers in _SPECIAL.items()}
     refused = _ERROR | errno.EPERM
-    lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, _MACHINES[machine]), (_RETURN, 0, 0, _KILL)]
+    lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, MACHINES[machine]), (_RETURN, 0, 0, _KILL)]
     # calls of the x32 interface have the numbers of others, and a bit
     lines += [(_LOAD, 0, 0, 0), (_GREATER, 0, 1, 0x40000000), (_RETURN, 0, 0, refused)]
     for _, *numbers in rows:

@@ -59,7 +59,6 @@ def after(settings: "dict[str, Any]", rules: int) -> None:
         os.close(rules)
     if settings["hidden"]:
         _libc.prctl(_DUMPABLE, 0, 0, 0, 0)
-    if settings["filter"] is not None:
-        instructions = ctypes.create_string_buffer(settings["filter"], len(settings["filter"]))
-        program = struct.pack("HxxxxxxP", len(settings["filter"]) // 8, ctypes.addressof(instructions))
-        _call(_SECCOMP[os.uname().machine], _SET_FILTER, 0, program)
+    instructions = ctypes.create_string_buffer(settings["filter"], len(settings["filter"]))
+    program = struct.pack("HxxxxxxP", len(settings["filter"]) // 8, ctypes.addressof(instructions))
+    _call(_SECCOMP[os.uname().machine], _SET_FILTER, 0, program)
