@@ -62,7 +62,7 @@ def bootstrap(
     """The statistic of the groups, and its interval when seeds are drawn again within every task.
 
     Resamples in which the statistic is NaN are left out. For rollouts to a level they are those in which the
-    runs that set the level learnt nothing. `bootstrap_quantiles` makes up for few seeds, with the degrees of
+    runs that set the level learnt nothing. `bootstrap_interval` makes up for few seeds, with the degrees of
     freedom of the group that has the fewest; with one seed the interval has no width.
 
     Args:

@@ -20,7 +20,7 @@ SELECTIONS = [
     "least-visited",
     "scheduled",
     "pspo",
-    "pspo:statistics=smoothed,priority=mean,normalize=all,anneal_steps=5",
+    "pspo:statistics=smoothed,priority=mean,normalize=all",
     "prioritized-replay",
     "prioritized-replay-published",
     "prioritized-replay:variant=published",

@@ -17,29 +17,22 @@ def test_a_prompt_is_a_number_with_its_key_beside_it():
     assert len(PromptTable(np.int64(4))) == 4
 
 
-@pytest.mark.parametrize("nothing", [0, -1, [], ()])
-def test_empty_data(nothing):
-    with pytest.raises(ConfigError, match="the data set is empty: a curriculum needs at least one prompt"):
-        PromptTable(nothing)
-
-
-@pytest.mark.parametrize("wrong", ["data.jsonl", {"a": 1}, None, 3.0])
-def test_prompts_that_are_neither_a_number_nor_keys(wrong):
-    with pytest.raises(ConfigError, match="prompts are a number, or the sequence of their keys, not"):
-        Curriculum("uniform", wrong)
-
-
-def test_two_prompts_with_one_key():
-    with pytest.raises(ConfigError, match="prompts 1 and 3 have the same key 'b': keys must be unique"):
-        PromptTable(["a", "b", "c", "b"])
+RANGES = [(1, 1), (1, 0), (0, np.inf), (np.nan, 1), (0, 1, 2), 1, "ab", (-1e308, 1e308)]
 
 
 @pytest.mark.parametrize(
-    "wrong", [(1, 1), (1, 0), (0, np.inf), (np.nan, 1), (0, 1, 2), 1, "ab", (-1e308, 1e308)]
+    ("prompts", "reward_range", "words"),
+    [
+        *((nothing, (0, 1), "the data set is empty: a curriculum needs at") for nothing in (0, -1, [], ())),
+        *((wrong, (0, 1), "prompts are a number, or") for wrong in ("data.jsonl", {"a": 1}, None, 3.0)),
+        (["a", "b", "c", "b"], (0, 1), "prompts 1 and 3 have the same key 'b': keys must be unique"),
+        *((2, wrong, r"reward_range is .failure, success. with failure < success") for wrong in RANGES),
+        (3, (0, 1e-300), "variances are too small to be told from 0"),
+    ],
 )
-def test_a_reward_range_without_width(wrong):
-    with pytest.raises(ConfigError, match=r"reward_range is .failure, success. with failure < success"):
-        PromptTable(2, reward_range=wrong)
+def test_what_is_no_table(prompts, reward_range, words):
+    with pytest.raises(ConfigError, match=words):
+        Curriculum("uniform", prompts, reward_range=reward_range)
 
 
 def test_success_rate_is_linear_in_the_reward_range():
@@ -76,6 +69,8 @@ def test_columns():
     for taken in ("visits", "score", "prompt", "key", "text"):
         with pytest.raises(ConfigError, match=f"has a column '{taken}' already: choose another name"):
             table.add(taken, np.float32, 0)
+    with pytest.raises(ConfigError, match="rename 'mine/score'"):  # which checkpoints cannot keep
+        table.add("mine/score", np.float64, 0)
     with pytest.raises(KeyError, match="no column 'scores' in the prompt table; it has visits, last_step"):
         table["scores"]
 
@@ -129,19 +124,12 @@ def test_a_saved_table_of_other_columns_or_sizes():
         CheckpointError, match=r"has the columns .* load it with the curriculum that saved it"
     ):
         table.load_state_dict(table.state_dict() | {"more": np.zeros(3)})
-    with pytest.raises(CheckpointError, match=r"saved column 'visits' is int32\(4,\), .* needs int32\(3,\)"):
+    with pytest.raises(CheckpointError, match=r"'int32\(4,\)'.* this one .*'int32\(3,\)'"):
         table.load_state_dict(PromptTable(4).state_dict())
-    with pytest.raises(CheckpointError, match="saved column 'visits' is float64"):
+    with pytest.raises(CheckpointError, match="'visits': 'float64"):
         table.load_state_dict(table.state_dict() | {"visits": np.ones(3)})
     assert not table["visits"].any()
 
 
-def test_a_name_that_checkpoints_cannot_keep_is_refused():
-    with pytest.raises(ConfigError, match="rename 'mine/score'"):
-        PromptTable(3).add("mine/score", np.float64, 0)
-
-
-def test_a_reward_range_that_has_no_variance_left_is_refused():
-    with pytest.raises(ConfigError, match="variances are too small to be told from 0"):
-        PromptTable(3, reward_range=(0, 1e-300))
+def test_the_smallest_range_still_has_flat_groups():
     assert flat_variance(0.0, (0, 1e-6)) > 0

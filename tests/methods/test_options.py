@@ -50,7 +50,6 @@ WRONG = {
         "statistics": ["pspo:statistics=rough"],
         "normalize": ["pspo:normalize=none"],
         "beta": ["pspo:beta=2"],
-        "anneal_steps": ["pspo:anneal_steps=-1"],
         "epsilon": ["pspo:epsilon=0"],
         "categories": ["sec:categories=0"],
         "temperature": ["sec:temperature=0.0"],

@@ -20,8 +20,8 @@ from curro.rollout.fill_settings import FillSettings
 def draw_of(prompts, first_ticket, step=0):
     size = len(prompts)
     return Draw(
-        np.array(prompts), np.arange(first_ticket, first_ticket + size), np.full(size, np.nan),
-        np.ones(size), np.zeros(size, np.uint8), np.zeros(size, np.int64), step,
+        np.array(prompts), np.zeros(size, np.uint8), np.full(size, np.nan), np.ones(size),
+        np.arange(first_ticket, first_ticket + size), np.zeros(size, np.int64), step,
     )  # fmt: skip
 
 

@@ -41,27 +41,11 @@ def on(target: Any, name: str, changed: Callable[..., Any]) -> AbstractContextMa
     return patch.object(target, name, lambda *arguments, **options: changed(plain, *arguments, **options))
 
 
-def lost_ticket(plain, settler, group, why):
-    settler.fill.mark_failed(group.ticket, why)
-
-
 def trained_twice(plain, fill, reason=""):
     kept = dict(fill.admitted)
     batch = plain(fill, reason)
     fill.admitted |= dict(list(kept.items())[:1])
     return batch
-
-
-def admitted_group_forgotten(plain, fill, n, step, *, waiting=None):
-    plain(fill, n, step, waiting=())
-
-
-def dropped_too_early(plain, fill, steps):
-    return plain(fill, steps - 1)
-
-
-def rejected_group_admitted(plain, fill, ticket, group, *, informativeness, reward):
-    fill.admit(ticket, group)
 
 
 def goes_on_generating(plain, tasks, groups):
@@ -76,16 +60,8 @@ def draws_anew(plain, curriculum, state):
 
 
 def estimates_lost(plain, curriculum, state):
-    state = state | {"table": state["table"] | {"visits": state["table"]["visits"] * 0}}
-    plain(curriculum, state)
-
-
-def counted_twice(plain, service, method, path, body, form, key=""):
-    return plain(service, method, path, body, form)
-
-
-def groups_of_earlier_starts_count(plain, saved, tickets):
-    return np.ones(len(tickets), np.bool_)
+    table = state["table"] | {"visits": state["table"]["visits"] * 0}
+    plain(curriculum, state | {"table": table})
 
 
 def start_not_counted(plain, saved):
@@ -93,34 +69,10 @@ def start_not_counted(plain, saved):
     plain(saved)
 
 
-def rewards_shifted(plain, group, rollouts, rewards, named):
-    plain(group, rollouts, np.roll(rewards, 1), named)
-
-
 def settled_forgotten(plain, buffer, groups):
     tickets = plain(buffer, groups)
     buffer.settled = set()
     return tickets
-
-
-def dropped_ticket_counts_as_observed(plain, ledger, rows, *, observed):
-    plain(ledger, rows, observed=True)
-
-
-def weights_forgotten(plain, ledger, prompts, step, weights, *rest):
-    return plain(ledger, prompts, step, np.ones_like(weights), *rest)
-
-
-def credit_of_another_group(plain, curriculum, verdicts):
-    return np.roll(plain(curriculum, verdicts), 1, axis=0)
-
-
-def unscored_counts_as_wrong(plain, saved, tickets, rewards, named, sizes):
-    return plain(saved, tickets, np.nan_to_num(rewards), named, sizes)
-
-
-def line_lost(plain, folder, rows):
-    plain(folder, list(rows)[1:])
 
 
 @contextmanager
@@ -140,10 +92,6 @@ def without_sync():
         yield
 
 
-def failed_groups_count_as_stale(plain, owner, tickets, cause):
-    plain(owner, tickets, "stale")
-
-
 @contextmanager
 def on_verl(module, name, method, changed):
     """As `on`, in `curro.hosts.verl.replay` (0) or `.owner` (1)."""
@@ -154,52 +102,49 @@ def on_verl(module, name, method, changed):
 
 
 PLANTED: dict[str, tuple[str, Callable[[], AbstractContextManager[None]]]] = {
-    "a ticket is lost": ("Asynchronous", lambda: on(Settler, "drop", lost_ticket)),
+    "a ticket is lost": ("Asynchronous", lambda: on(
+        Settler, "drop", lambda plain, settler, group, why: settler.fill.mark_failed(group.ticket, why))),
     "a group is trained on twice": ("Asynchronous", lambda: on(Fill, "take", trained_twice)),
-    "an admitted group is lost": ("Asynchronous", lambda: on(Fill, "begin", admitted_group_forgotten)),
-    "a group that is young enough is dropped": (
-        "Asynchronous",
-        lambda: on(Fill, "older_than", dropped_too_early),
-    ),
-    "a rejected group is trained on": ("Rounds", lambda: on(Fill, "reject", rejected_group_admitted)),
-    "cancelled groups are generated on": (
-        "Asynchronous",
-        lambda: on(GroupTasks, "cancel", goes_on_generating),
-    ),
-    "rewards of another rollout": ("Asynchronous", lambda: on(Group, "extend", rewards_shifted)),
+    "an admitted group is lost": ("Asynchronous", lambda: on(
+        Fill, "begin", lambda plain, fill, n, step, *, waiting=None: plain(fill, n, step, waiting=()))),
+    "a group that is young enough is dropped": ("Asynchronous", lambda: on(
+        Fill, "older_than", lambda plain, fill, steps: plain(fill, steps - 1))),
+    "a rejected group is trained on": ("Rounds", lambda: on(
+        Fill, "reject", lambda plain, fill, ticket, group, **_: fill.admit(ticket, group))),
+    "cancelled groups are generated on": ("Asynchronous", lambda: on(
+        GroupTasks, "cancel", goes_on_generating)),
+    "rewards of another rollout": ("Asynchronous", lambda: on(
+        Group, "extend",
+        lambda plain, group, rollouts, rewards, named: plain(group, rollouts, np.roll(rewards, 1), named))),
     "a resume draws anew": ("Rounds", lambda: on(Curriculum, "load_state_dict", draws_anew)),
-    "a resume forgets what was learned": (
-        "Rounds",
-        lambda: on(Curriculum, "load_state_dict", estimates_lost),
-    ),
+    "a resume forgets what was learned": ("Rounds", lambda: on(
+        Curriculum, "load_state_dict", estimates_lost)),
     "a file is written in its place": ("Verl", in_place),
     "a torn file takes its name": ("Served", without_sync),
-    "a duplicate is counted twice": ("Served", lambda: on(Service, "answer", counted_twice)),
-    "groups of an earlier start count": (
-        "Served",
-        lambda: on(SavedCurriculum, "_is_known", groups_of_earlier_starts_count),
-    ),
+    "a duplicate is counted twice": ("Served", lambda: on(
+        Service, "answer", lambda plain, service, method, path, body, form, key="": plain(
+            service, method, path, body, form))),
+    "groups of an earlier start count": ("Served", lambda: on(
+        SavedCurriculum, "_is_known", lambda plain, saved, tickets: np.ones(len(tickets), np.bool_))),
     "starts have no numbers": ("Served", lambda: on(SavedCurriculum, "_begin", start_not_counted)),
-    "a settled group is reported again": (
-        "Verl",
-        lambda: on_verl(0, "ReportingBuffer", "resume", settled_forgotten),
-    ),
-    "failed groups count as stale": (
-        "Verl",
-        lambda: on_verl(1, "CurriculumOwner", "drop", failed_groups_count_as_stale),
-    ),
-    "importance weights are lost": ("Rounds", lambda: on(TicketLedger, "open", weights_forgotten)),
-    "credit of another group": ("Asynchronous", lambda: on(Curriculum, "credit", credit_of_another_group)),
-    "the service's unscored rollouts are wrong": (
-        "Served",
-        lambda: on(SavedCurriculum, "_observe", unscored_counts_as_wrong),
-    ),
-    "a group has no line": ("Served", lambda: on(RunFolder, "append_groups", line_lost)),
-    "dropped tickets count as observed": (
-        "Verl",
-        lambda: on(TicketLedger, "settle", dropped_ticket_counts_as_observed),
-    ),
-}
+    "a settled group is reported again": ("Verl", lambda: on_verl(
+        0, "ReportingBuffer", "resume", settled_forgotten)),
+    "failed groups count as stale": ("Verl", lambda: on_verl(
+        1, "CurriculumOwner", "drop", lambda plain, owner, tickets, cause: plain(owner, tickets, "stale"))),
+    "importance weights are lost": ("Rounds", lambda: on(
+        TicketLedger, "open", lambda plain, ledger, prompts, step, weights, *rest: plain(
+            ledger, prompts, step, np.ones_like(weights), *rest))),
+    "credit of another group": ("Asynchronous", lambda: on(
+        Curriculum, "credit", lambda plain, curriculum, verdicts: np.roll(
+            plain(curriculum, verdicts), 1, axis=0))),
+    "the service's unscored rollouts are wrong": ("Served", lambda: on(
+        SavedCurriculum, "_observe", lambda plain, saved, tickets, rewards, *rest: plain(
+            saved, tickets, np.nan_to_num(rewards), *rest))),
+    "a group has no line": ("Served", lambda: on(
+        RunFolder, "append_groups", lambda plain, folder, rows: plain(folder, list(rows)[1:]))),
+    "dropped tickets count as observed": ("Verl", lambda: on(
+        TicketLedger, "settle", lambda plain, ledger, rows, *, observed: plain(ledger, rows, observed=True))),
+}  # fmt: skip
 """Each with a host that finds it within a few seeds."""
 
 

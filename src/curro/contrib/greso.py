@@ -6,14 +6,13 @@ hard pools it ends where uniform sampling does (0.313 against 0.316, two seeds; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.prompts import PromptTable
 from curro.methods.selection.uniform import Uniform
 
@@ -39,11 +38,11 @@ class Greso(Uniform):
     """
 
     needs_second_visits = True
+    remembered = (*Uniform.remembered, "keep_2", "groups_3", "step")
 
     def __init__(self, *, start: float = 0.5) -> None:
         super().__init__()
-        if not _LEAST <= start <= _MOST:
-            raise ConfigError(f"start is in [0.05, 0.95], not {start}")
+        require(_LEAST <= start <= _MOST, "start", f"in [{_LEAST}, {_MOST}]", start)
         self.start = start
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -96,15 +95,10 @@ class Greso(Uniform):
     def metrics(self) -> dict[str, float]:
         return {"greso/keep_unsolved": float(self.keep_2[0]), "greso/keep_solved": float(self.keep_2[1])}
 
-    def state_dict(self) -> dict[str, Any]:
-        own = {"keep": self.keep_2.copy(), "groups": self.groups_3.copy(), "step": self.step}
-        return super().state_dict() | own
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         super().load_state_dict(state)
-        keep_2, groups_3 = state["keep"], state["groups"]
+        keep_2, groups_3 = self.keep_2, self.groups_3
         is_probability = keep_2.shape == (2,) and (keep_2 >= _LEAST).all() and (keep_2 <= _MOST).all()
-        check_state(is_probability, "greso/keep", "are not two probabilities")
-        check_state(groups_3.shape == (3,) and (groups_3 >= 0).all(), "greso/groups", "are not three counts")
-        check_state((self.run_N >= 0).all(), "table/greso_run", "is below 0")
-        self.keep_2, self.groups_3, self.step = keep_2.copy(), groups_3.copy(), state["step"]
+        check_state(is_probability, "greso/keep")
+        check_state(groups_3.shape == (3,) and (groups_3 >= 0).all(), "greso/groups")
+        check_state((self.run_N >= 0).all(), "table/greso_run")

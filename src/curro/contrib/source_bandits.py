@@ -6,14 +6,13 @@ Tested with the port alone: values by hand, resumed (tests/contrib). On the lab'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.bases import Outcome
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.prompts import PromptTable
 from curro.methods.selection.sec import SelfEvolvingCurriculum
 
@@ -37,6 +36,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
     """
 
     prefix = "ucb"
+    remembered = (*SelfEvolvingCurriculum.remembered, "latest_CW", "count_C")
 
     def __init__(
         self,
@@ -50,8 +50,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
         super().__init__(
             column=column, categories=categories, temperature=temperature, standardize=standardize
         )
-        if not 1 <= window <= 1_000_000:
-            raise ConfigError(f"window is a number of groups from 1 to 1,000,000, not {window}")
+        require(1 <= window <= 1_000_000, "window", "a number of groups from 1 to 1,000,000", window)
         self.window = window
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -67,17 +66,12 @@ class UpperConfidence(SelfEvolvingCurriculum):
         mean_C = self.latest_CW.sum(axis=1) / np.clip(self.count_C, 1, self.window)
         self.value_C = mean_C + np.sqrt(2 * np.log(self.count_C.sum() + 1) / (self.count_C + 1))
 
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"latest": self.latest_CW.copy(), "count": self.count_C.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         super().load_state_dict(state)
-        latest_CW, count_C = state["latest"], state["count"]
+        latest_CW, count_C = self.latest_CW, self.count_C
         is_finite = latest_CW.shape == (len(self.names), self.window) and np.isfinite(latest_CW).all()
-        check_state(is_finite, "ucb/latest", "are not of its sources")
-        counts = count_C.shape == (len(self.names),) and (count_C >= 0).all()
-        check_state(counts, "ucb/count", "are not of its sources")
-        self.latest_CW, self.count_C = latest_CW.copy(), count_C.copy()
+        check_state(is_finite, "ucb/latest")
+        check_state(count_C.shape == (len(self.names),) and (count_C >= 0).all(), "ucb/count")
 
 
 class LearningProgress(SelfEvolvingCurriculum):
@@ -101,6 +95,7 @@ class LearningProgress(SelfEvolvingCurriculum):
     """
 
     prefix = "progress"
+    remembered = (*SelfEvolvingCurriculum.remembered, "average_2C", "seen_C")
 
     def __init__(
         self,
@@ -112,8 +107,8 @@ class LearningProgress(SelfEvolvingCurriculum):
         explore: float = 0.25,
     ) -> None:
         super().__init__(column=column, categories=categories, rate=rate)
-        if not 0 < focus < 1 or not 0 <= explore <= 1:
-            raise ConfigError(f"focus is in (0, 1) and explore in [0, 1], not {focus} and {explore}")
+        require(0 < focus < 1, "focus", "in (0, 1)", focus)
+        require(0 <= explore <= 1, "explore", "in [0, 1]", explore)
         self.focus, self.explore = focus, explore
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -126,11 +121,8 @@ class LearningProgress(SelfEvolvingCurriculum):
         self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], rate_P)
 
     def _learn(self) -> None:
-        _, category, rate = self.unlearned.take()
-        number = category.astype(np.int64)
-        count_C, sum_C = (np.bincount(number, weights, len(self.names)) for weights in (None, rate))
-        now_C = count_C > 0
-        mean_C = sum_C / np.maximum(count_C, 1)
+        mean_C = self._means()
+        now_C = ~np.isnan(mean_C)
         self.average_2C[:, now_C & ~self.seen_C] = mean_C[now_C & ~self.seen_C]
         fast_C, slow_C = self.average_2C
         fast_C[now_C] += self.rate * (mean_C - fast_C)[now_C]
@@ -150,13 +142,7 @@ class LearningProgress(SelfEvolvingCurriculum):
         explore = self.explore if moving_C.any() else 1.0
         return np.maximum((1 - explore) * weight_C + explore / len(weight_C), 1e-300)
 
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"average": self.average_2C.copy(), "seen": self.seen_C.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         super().load_state_dict(state)
-        average_2C, seen_C = state["average"], state["seen"]
-        is_finite = average_2C.shape == (2, len(self.names)) and np.isfinite(average_2C).all()
-        check_state(is_finite, "progress/average", "are not of its sources")
-        check_state(seen_C.shape == (len(self.names),), "progress/seen", "is not of its sources")
-        self.average_2C, self.seen_C = average_2C.copy(), seen_C.copy()
+        is_finite = self.average_2C.shape == (2, len(self.names)) and np.isfinite(self.average_2C).all()
+        check_state(is_finite and self.seen_C.shape == (len(self.names),), "progress")

@@ -8,7 +8,6 @@ difficulty AdaRFT ends at 0.330 and E2H at 0.259 on the lab's hard pools, unifor
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from math import cos, isfinite, pi
 from numbers import Real
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.prompts import PromptTable
 
 MOVES = ("reward", "linear", "cosine")
@@ -47,6 +46,8 @@ class Target(Selection):
         ConfigError: an option that is none of these; no such column, or one that is not of numbers.
     """
 
+    remembered = ("target", "success_2", "step", "seed")
+
     def __init__(
         self,
         column: str,
@@ -60,15 +61,13 @@ class Target(Selection):
         goal: float = 0.5,
         width: float = 0.0,
     ) -> None:
-        if move not in MOVES:
-            raise ConfigError(f"move is one of {', '.join(MOVES)}, not {move!r}")
-        if not (0 <= start <= 1 and 0 <= end <= 1 and 0 <= goal <= 1):
-            raise ConfigError(f"start, end and goal are in [0, 1], not {start}, {end} and {goal}")
-        if steps < 1 or not rate >= 0 or not sensitivity > 0 or not width >= 0:
-            raise ConfigError(
-                "steps is from 1, rate and width from 0 and sensitivity above 0, "
-                f"not {steps}, {rate}, {width} and {sensitivity}"
-            )
+        require(move in MOVES, "move", f"one of {', '.join(MOVES)}", move)
+        for name, share in (("start", start), ("end", end), ("goal", goal)):
+            require(0 <= share <= 1, name, "in [0, 1]", share)
+        require(steps >= 1, "steps", "a number from 1", steps)
+        require(rate >= 0, "rate", "a number from 0", rate)
+        require(sensitivity > 0, "sensitivity", "above 0", sensitivity)
+        require(width >= 0, "width", "a number from 0", width)
         self.column, self.move, self.start, self.end, self.steps = column, move, start, end, steps
         self.rate, self.sensitivity, self.goal = rate, sensitivity, goal
         self.width = width
@@ -143,14 +142,7 @@ class Target(Selection):
     def metrics(self) -> dict[str, float]:
         return {"target/difficulty": self.target}
 
-    def state_dict(self) -> dict[str, Any]:
-        own = {"target": self.target, "success": self.success_2.copy()}
-        return {**own, "step": self.step, "seed": self.seed}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        target, success_2 = state["target"], state["success"]
-        check_state(0 <= target <= 1, "target/target", "is not in [0, 1]")
-        is_finite = success_2.shape == (2,) and np.isfinite(success_2).all()
-        check_state(is_finite, "target/success", "are not a sum and a number")
-        self.target, self.success_2 = target, success_2.copy()
-        self.step, self.seed = state["step"], state["seed"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        is_finite = self.success_2.shape == (2,) and np.isfinite(self.success_2).all()
+        check_state(0 <= self.target <= 1 and is_finite, "target")

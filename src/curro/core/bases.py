@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, Literal
 
 import numpy as np
 
+from curro.core.checkpoint import Stateful
 from curro.core.errors import ConfigError
-from curro.core.groups import Groups
+from curro.core.groups import Groups, Rows
 from curro.core.policy import AuxiliarySamples, Policy, PolicyUse
 from curro.core.prompts import PromptTable
 
@@ -33,7 +33,7 @@ class Reason(IntEnum):
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Rows):
     """What a method chose.
 
     Attributes:
@@ -69,18 +69,6 @@ class Choice:
             np.ones(n),
         )
 
-    def take(self, rows: np.ndarray) -> Choice:
-        """The prompts at `rows`."""
-        return Choice(*(array[rows] for array in vars(self).values()))
-
-    @classmethod
-    def join(cls, parts: list[Choice]) -> Choice:
-        """The parts one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        names = ("prompts", "reasons", "probabilities", "weights")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
 
 @dataclass(frozen=True)
 class Outcome(Groups):
@@ -101,17 +89,15 @@ class Outcome(Groups):
         return cls(**columns, advantages=advantages_PG, admitted=admitted_P)
 
 
-class Part:
-    """A part of a curriculum, which may remember something."""
+class Part(Stateful):
+    """A part of a curriculum, which may remember something.
+
+    Attributes:
+        built_from: the options with which the registry made it, by which a checkpoint knows it.
+    """
 
     table: PromptTable
-
-    def state_dict(self) -> dict[str, Any]:
-        """What the part remembers beside the prompt table and the random numbers."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
+    built_from: dict[str, Any]
 
 
 class Chooser(Part):
@@ -120,10 +106,8 @@ class Chooser(Part):
     Attributes:
         rng: the random numbers of the curriculum, or for a predictor a stream of its own.
         policy_use: what it does with the policy; a host lends that with `attach`.
-        needs_second_visits: whether it goes by a prompt's own earlier outcomes alone, so that it has nothing
-            to go by where a run visits most prompts once.
-        posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
-            object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
+        needs_second_visits: whether it goes by a prompt's own earlier outcomes alone.
+        posterior: a `FadedPosterior`, or what has its `learn` and `belief`, which allocations read; or None.
     """
 
     policy_use = PolicyUse.NONE
@@ -150,8 +134,8 @@ class Chooser(Part):
 class Selection(Chooser):
     """Base of all selection methods: override `select`, and of the rest what the method needs.
 
-    The port calls `bind` once before anything else. It marks chosen prompts in `table["in_flight"]`
-    after `select` returns, and frees them before it calls `observe` or `release`.
+    The port calls `bind` first. It marks chosen prompts in `table["in_flight"]` after `select` returns, and
+    frees them before it calls `observe` or `release`.
 
     Attributes:
         has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
@@ -174,35 +158,28 @@ class Selection(Chooser):
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         """Weights (P,) that turn outcomes of the latest choice into an estimate for uniform sampling.
 
-        They are in proportion to one over the probability with which a prompt is drawn, so that weighted
-        means of outcomes estimate uniform sampling's; NaN for a group that says nothing of others. All
-        are NaN where some prompts cannot be drawn, or if nothing is known of the probabilities. They are
-        expected to have a mean of 1, or more: from a mean below 1 follows that prompts which are hardly
-        ever drawn are missing, and there is no estimate.
+        They are in proportion to one over the probability with which a prompt is drawn, with an expected mean
+        of 1 or more. A group that says nothing of others has NaN; all have it where some prompts cannot be
+        drawn, or the probabilities are not known.
         """
         return np.full(len(choice.prompts), np.nan)
 
     def prediction_offsets(self, choice: Choice) -> np.ndarray:
-        """Predictions of the latest choice less the mean of all candidates', float64 (P,).
+        """Predictions of the latest choice less the mean of all candidates', float64 (P,); 0 without any.
 
-        Their mean over uniform draws from the candidates is 0. They make the estimate of
-        uniform sampling sharper (`GroupMeter`). 0 without predictions.
+        They make the estimate of uniform sampling sharper (`GroupMeter`).
         """
         return np.zeros(len(choice.prompts))
 
     def without_update(self, groups: Groups) -> np.ndarray | None:
-        """Finished groups, bool (P,), by which the policy is not updated: their advantages become 0.
+        """Finished groups, bool (P,), whose advantages become 0; None: there are none.
 
-        It is asked before `observe`, and `leaves_out` says what else becomes of them. None: there are none.
+        It is asked before `observe`, and `leaves_out` says what else becomes of them.
         """
         return None
 
     def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
-        """Learn from finished groups; their prompts are free again.
-
-        Returns:
-            What the policy is to be trained on besides the rollouts, if anything.
-        """
+        """Learn from finished groups, now free again; return what else the policy is to be trained on."""
         return None
 
     def take_back(self, choice: Choice) -> None:
@@ -243,83 +220,61 @@ LACKS = {
 
 
 def refuse(is_needed: object, lack: str, host: str, remedy: str = "") -> None:
-    """Refuse a method that needs what a host lacks, one of `LACKS`.
-
-    Args:
-        remedy: what else a user can do, after a comma.
-    """
+    """Refuse a method that needs what a host lacks, one of `LACKS`; `remedy` is what else a user can do."""
     if is_needed:
         raise ConfigError(LACKS[lack].format(host) + remedy)
 
 
-def checked_choice(choice: Any, n: int, selection: Selection) -> Choice:
-    """Check that a user's method returned a choice of n prompts, and return it."""
-    problem = f"{type(selection).__qualname__}.select was asked for {n} prompts and returned"
-    if not isinstance(choice, Choice):
-        raise ConfigError(
-            f"{problem} {type(choice).__qualname__}: return a curro.Choice, as `Choice.of` makes"
-        )
-    for name, answer in vars(choice).items():
-        if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "fiu":
-            kind = getattr(answer, "dtype", type(answer).__qualname__)
-            raise ConfigError(f"{problem} {name} of type {kind}, not an array of numbers")
-        if answer.shape != (n,):
-            raise ConfigError(f"{problem} {name} of shape {answer.shape}, not ({n},)")
-    if choice.prompts.dtype != np.int64:
-        raise ConfigError(f"{problem} prompts of type {choice.prompts.dtype}, not int64")
-    if not ((choice.weights >= 0) & np.isfinite(choice.weights)).all():
-        raise ConfigError(f"{problem} weights that are not finite, or below 0")
-    if not selection.has_weights and (choice.weights != 1).any():
-        raise ConfigError(
-            f"{problem} weights other than 1, but its has_weights is False: set it to True, by which hosts "
-            "know that they have to apply them"
-        )
-    return choice
-
-
-def _read_array(answer: Any) -> np.ndarray:
-    """A copy of what a user's method returned, which may write to its own; an object where it is no array."""
-    try:
-        return np.array(answer)
-    except Exception:  # rows of several lengths, a tensor that NumPy cannot read
-        array = np.empty((), object)
-        array[()] = answer
-        return array
+WANTED = {"b": "bool", "i": "whole numbers", "iu": "whole numbers", "fiu": "finite numbers"}
+"""What the letters of NumPy's types stand for in messages."""
 
 
 def checked_answer(
-    answer: Any, shape: tuple[int, ...], kinds: str, part: object, *, or_nan: bool = False
+    answer: Any, shape: tuple[int, ...], kinds: str, part: object, *, or_nan: bool = False, what: str = ""
 ) -> np.ndarray:
     """Check that a user's method answered with an array of this shape, and return a copy of it.
 
     Args:
         kinds: NumPy's letters of the types that it may have; floats have to be finite.
         or_nan: whether they may be NaN.
+        what: the answer is, for the message.
     """
-    array = _read_array(answer)
+    try:
+        array = np.array(answer)
+    except Exception:  # rows of several lengths, a tensor that NumPy cannot read
+        array = np.empty((), object)
+        array[()] = answer
     is_right = array.shape == shape and array.dtype.kind in kinds
     if is_right and array.dtype.kind == "f":
         is_right = bool((np.isfinite(array) | (np.isnan(array) if or_nan else False)).all())
     if not is_right:
-        wanted = "bool" if kinds == "b" else "finite numbers or NaN" if or_nan else "finite numbers"
         raise ConfigError(
-            f"{type(part).__qualname__} returned {array.dtype} of shape {array.shape}, "
-            f"{' '.join(str(array).split()):.60}: return {wanted} of shape {shape}"
+            f"{type(part).__qualname__} returned {what}{array.dtype} of shape {array.shape}, "
+            f"{' '.join(str(array).split()):.60}: return {WANTED[kinds]}{' or NaN' * or_nan} of shape {shape}"
         )
     return array
 
 
-def checked_samples(
-    auxiliary_samples: AuxiliarySamples | None, selection: Selection
-) -> AuxiliarySamples | None:
-    """Check that a user's method said that it trains the policy, and return its samples."""
-    if auxiliary_samples is not None and PolicyUse.TRAINED not in selection.policy_use:
+def checked_choice(choice: Any, n: int, selection: Selection) -> Choice:
+    """Check that a user's method returned a choice of n prompts, and return a copy of it."""
+    name = type(selection).__qualname__
+    if not isinstance(choice, Choice):
         raise ConfigError(
-            f"{type(selection).__qualname__}.observe returned samples to train the policy on, and its "
-            "policy_use lacks PolicyUse.TRAINED: add it, in the predictor where that returned them; by it "
-            "hosts know what their loss has to have room for"
+            f"{name} returned {type(choice).__qualname__}: return a curro.Choice, as `Choice.of` makes"
         )
-    return auxiliary_samples
+    kinds = {"prompts": "i", "reasons": "fiu", "probabilities": "fiu", "weights": "fiu"}
+    columns = {
+        column: checked_answer(
+            answer, (n,), kinds[column], selection, or_nan=column == "probabilities", what=f"{column}, "
+        )
+        for column, answer in vars(choice).items()
+    }
+    if (columns["weights"] < 0).any() or (not selection.has_weights and (columns["weights"] != 1).any()):
+        raise ConfigError(
+            f"{name} returned weights below 0, or other than 1 although its has_weights is False: set it to "
+            "True, by which hosts know that they have to apply them"
+        )
+    return Choice(**columns)
 
 
 class Predictor(Chooser):
@@ -348,12 +303,16 @@ class Predictor(Chooser):
         return None
 
 
-class Gate(Part):
-    """Base of all gates: override `__call__`. A gate decides, and remembers nothing."""
+class Judge(Part):
+    """A part that judges finished groups."""
 
     def bind(self, table: PromptTable) -> None:
         """Keep the prompt table; add columns. The port calls it once, before anything else."""
         self.table = table
+
+
+class Gate(Judge):
+    """Base of all gates: override `__call__`. A gate decides, and remembers nothing."""
 
     def __call__(self, groups: Groups) -> np.ndarray:
         """Which groups are trained on, bool (P,), by the signal's rewards.
@@ -377,16 +336,12 @@ class Everything(Gate):
         return np.ones(len(groups.prompts), np.bool_)
 
 
-class Advantage(Part):
+class Advantage(Judge):
     """Base of all estimators: override `__call__`, and `bind` where something is remembered of a prompt.
 
     What is remembered of a prompt belongs in columns of the prompt table, so that it is saved and restored
     with it; what is remembered of all of them belongs in `state_dict`.
     """
-
-    def bind(self, table: PromptTable) -> None:
-        """Keep the prompt table; add columns. The port calls it once, before anything else."""
-        self.table = table
 
     def __call__(self, groups: Groups) -> np.ndarray:
         """Advantages (P, G) of finished groups, 0 where a rollout was not scored.
@@ -394,11 +349,6 @@ class Advantage(Part):
         Groups without a scored rollout come too. The port settles the groups' tickets after this.
         """
         raise NotImplementedError
-
-    def signal(self, groups: Groups) -> Groups:
-        """These groups with the signal in place of the trained reward, where it is a part of that."""
-        parts = self.table.signal_parts
-        return groups.by_parts(parts)[1] if parts else groups
 
 
 class Allocation(Part):
@@ -420,11 +370,7 @@ class Allocation(Part):
         self.table, self.selection = table, selection
 
     def check(self, prompts: int, budget: int) -> None:
-        """Refuse a budget that cannot be spent on so many prompts; the port asks before it selects.
-
-        Raises:
-            ConfigError: it cannot.
-        """
+        """Raise a ConfigError if the budget cannot be spent on so many prompts; asked before a selection."""
         if budget < prompts:
             raise ConfigError(f"{budget} rollouts for {prompts} prompts: each needs at least one")
 
@@ -433,21 +379,13 @@ class Allocation(Part):
         raise NotImplementedError
 
     def initial(self, reasons: np.ndarray) -> np.ndarray:
-        """How many rollouts each prompt gets if there is no budget, int64 (P,).
-
-        Args:
-            reasons: uint8 (P,), why each was chosen (`curro.Reason`).
-        """
+        """How many rollouts each prompt gets without a budget, int64 (P,), by its `Reason`, uint8 (P,)."""
         return np.full(len(reasons), self.first, np.int64)
 
     def more(self, groups: Groups, budget: int) -> np.ndarray:
-        """Divide a budget of further rollouts among open groups: int64 (P,), of at most `budget` in all.
+        """Divide further rollouts among open groups: int64 (P,), of at most `budget` in all.
 
-        It is asked where `looks_first`, of all groups of a batch that have their first rollouts.
-
-        Args:
-            groups: the signal's rewards so far.
-            budget: rollouts, from 0.
+        It is asked where `looks_first`, with the signal's rewards so far of all groups of a batch.
         """
         return np.zeros(len(groups.prompts), np.int64)
 
@@ -459,12 +397,9 @@ def checked_division(
     rollouts: Any, prompts: int, budget: int, rule: Allocation, *, spends_all: bool = True
 ) -> np.ndarray:
     """Check that a rule divided the budget, all of it or at most that, and return int64 (P,)."""
-    numbers_P = _read_array(rollouts)
-    is_division = (
-        numbers_P.shape == (prompts,) and numbers_P.dtype.kind in "iu" and numbers_P.min(initial=0) >= 0
-    )
-    total = sum(numbers_P.tolist()) if is_division else -1
-    if not (total == budget or (not spends_all and 0 <= total < budget)):
+    numbers_P = checked_answer(rollouts, (prompts,), "iu", rule)
+    total = sum(numbers_P.tolist())  # which no uint64 holds
+    if numbers_P.min(initial=0) < 0 or total > budget or (spends_all and total < budget):
         raise ConfigError(
             f"{type(rule).__qualname__} allocated {numbers_P!r:.80}: {prompts} whole numbers from 0 that sum "
             f"to {'' if spends_all else 'at most '}{budget} were asked for"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from io import BytesIO
@@ -14,6 +15,48 @@ import numpy as np
 
 from curro.core.errors import CheckpointError
 from curro.core.files import replacing
+
+
+class Stateful:
+    """What is saved with a curriculum: its attributes that `remembered` names.
+
+    An attribute is saved under its name without the axes: `value_C` as "value". It is an array, a plain
+    value, a generator of random numbers, or stateful itself.
+    """
+
+    remembered: tuple[str, ...] = ()
+
+    def state_dict(self) -> Any:
+        """What is remembered beside the prompt table: nested dicts of arrays and plain values."""
+        return {_saved_name(name): _saved(getattr(self, name)) for name in self.remembered}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
+        for name in self.remembered:
+            setattr(self, name, _restored(getattr(self, name), state[_saved_name(name)]))
+
+
+def _saved_name(attribute: str) -> str:
+    return re.sub("^_|_[A-Z0-9]+$", "", attribute)
+
+
+def _saved(value: Any) -> Any:
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, Stateful):
+        return value.state_dict()
+    return value.copy() if isinstance(value, np.ndarray | list) else value
+
+
+def _restored(value: Any, state: Any) -> Any:
+    """The attribute that has this value, as it was saved."""
+    if isinstance(value, np.random.Generator):
+        value.bit_generator.state = state
+    elif isinstance(value, Stateful):
+        value.load_state_dict(state)
+    else:
+        return state.copy() if isinstance(state, np.ndarray | list) else state
+    return value
 
 
 def plain(value: Any) -> Any:
@@ -100,13 +143,12 @@ def _read(raw: BinaryIO, size: int, problem: str) -> dict[str, Any]:
             if sum(entry.file_size for entry in entries) > size:
                 raise ValueError("its entries share bytes, and a small file could fill the memory")
             values = json.loads(file[_VALUES].tobytes())
-            for name in file.files:
+            for name in set(file.files) - {_VALUES}:
                 *outer, leaf = name.split("/")
                 inside = values
                 for part in outer:
                     inside = inside[part]
-                if name != _VALUES:
-                    inside[leaf] = file[name]
+                inside[leaf] = file[name]
             return values
     except Exception as error:  # whatever damaged bytes make of NumPy, zipfile and json
         # NumPy's advice for bytes that it does not know is to load them unsafely
@@ -120,23 +162,21 @@ def check_alike(saved: Any, here: Any, field: str = "state") -> None:
     Names, lengths and values are checked by whoever knows them: some names are there only after a first
     update.
     """
-    if isinstance(here, Mapping):
-        if not isinstance(saved, Mapping):
-            raise _other(field, saved, "a dict")
-        for name, value in here.items():
-            if name in saved:
-                check_alike(saved[name], value, f"{field}/{name}")
-    elif isinstance(here, np.ndarray):
-        if not isinstance(saved, np.ndarray) or saved.dtype != here.dtype or saved.ndim != here.ndim:
-            raise _other(field, saved, f"an array of {here.dtype} with {here.ndim} dimensions")
-    elif isinstance(here, float):
-        if type(saved) not in (int, float):
-            raise _other(field, saved, "a number")
-    elif type(saved) is not type(here):
-        raise _other(field, saved, f"a value of type {type(here).__name__}")
+    if isinstance(here, Mapping) and isinstance(saved, Mapping):
+        for name in here.keys() & saved.keys():
+            check_alike(saved[name], here[name], f"{field}/{name}")
+    elif _kind(saved) != _kind(here) and not (isinstance(here, float) and type(saved) is int):
+        value = f"{saved.dtype}{saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.50}"
+        raise CheckpointError(f"the checkpoint is damaged: {field} is {value}, not {_kind(here)}")
 
 
-def check_state(condition: Any, field: str, problem: str) -> None:
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} with {value.ndim} dimensions"
+    return "a number" if isinstance(value, float) else f"a value of type {type(value).__name__}"
+
+
+def check_state(condition: Any, field: str, problem: str = "is not of any run") -> None:
     """Raise a CheckpointError that names the field and its problem unless the condition holds."""
     if not condition:
         raise CheckpointError(f"the checkpoint is damaged: {field} {problem}")
@@ -146,8 +186,3 @@ def check_prompt_numbers(prompts: np.ndarray, size: float, field: str) -> None:
     """Raise a CheckpointError unless all are numbers of prompts: whole ones from 0 to size - 1."""
     known = (prompts >= 0) & (prompts < size) & (prompts == np.floor(prompts))
     check_state(known.all(), field, "are not of the table")
-
-
-def _other(field: str, saved: Any, expected: str) -> CheckpointError:
-    value = f"{saved.dtype}{saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.50}"
-    return CheckpointError(f"the checkpoint is damaged: {field} is {value}, not {expected}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from curro.core import registry
 from curro.core.bases import Advantage, Allocation, Gate, Predictor, Selection
@@ -116,22 +116,14 @@ def check_configuration(saved: Any, here: Mapping[str, Any]) -> None:
     for setting in {**here, **saved}:
         earlier: Any = saved.get(setting)
         value: Any = here.get(setting)
-        if earlier != value:
-            if _differ_in_options(earlier, value):
-                option = next(name for name in {**value, **earlier} if earlier.get(name) != value.get(name))
-                setting, earlier, value = (
-                    f"{setting} option {option!r}",
-                    earlier.get(option),
-                    value.get(option),
-                )
-            raise CheckpointError(
-                f"the checkpoint is of another configuration: its {setting} is {earlier!r:.300}, this "
-                f"curriculum's is {value!r:.300}; resume with what saved it, or start a new run"
-            )
-
-
-def _differ_in_options(saved: Any, here: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether both specs name the same method, and all their options have names."""
-    if not (isinstance(saved, Mapping) and isinstance(here, Mapping)):
-        return False
-    return saved.get("name") == here.get("name") and "" not in {**saved, **here}
+        if earlier == value:
+            continue
+        are_methods = isinstance(earlier, Mapping) and isinstance(value, Mapping)
+        if are_methods and earlier.get("name") == value.get("name") and "" not in {**earlier, **value}:
+            option = next(name for name in {**value, **earlier} if earlier.get(name) != value.get(name))
+            setting = f"{setting} option {option!r}"
+            earlier, value = earlier.get(option), value.get(option)
+        raise CheckpointError(
+            f"the checkpoint is of another configuration: its {setting} is {earlier!r:.300}, this "
+            f"curriculum's is {value!r:.300}; resume with what saved it, or start a new run"
+        )

@@ -24,7 +24,6 @@ from curro.core.bases import (
     checked_answer,
     checked_choice,
     checked_division,
-    checked_samples,
 )
 from curro.core.checkpoint import check_alike, check_state
 from curro.core.configuration import (
@@ -38,8 +37,9 @@ from curro.core.configuration import (
 )
 from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
+from curro.core.identity import DatasetRows, check_same_rows
 from curro.core.meters import GroupMeter, RangeMeter, ShapingMeter, SurvivalMeter
-from curro.core.policy import Policy
+from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
 from curro.core.sources import SourceMixture, read_weights
 from curro.core.text import abbreviated, did_you_mean
@@ -83,15 +83,13 @@ class Curriculum:
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
-        allocation: how many rollouts each prompt gets of a budget ("knapsack"); the same forms. None: as many
-            as any other.
-        reward_range: the rewards of complete failure and complete success: the scale of success rates, and
-            of variances that are compared with 0/1 rewards'; other rewards are allowed.
-        signal: the part of the reward by which prompts are ranked, predicted, retested, gated and counted,
-            and rollouts are allocated: a name of `observe`'s `named`, or several whose sum it is
-            ("math+code", or a list); `reward_range` is then the signal's. Advantages use the
-            trained reward. "sum" is the trained reward. None: the same, unless a host that knows the parts of
-            the reward takes the verifying ones (`default_signal`).
+        allocation: how many rollouts each prompt gets of a budget ("knapsack"); the same forms. None: equal.
+        reward_range: the rewards of complete failure and complete success, the scale of success rates and
+            variances; other rewards are allowed.
+        signal: the part of the reward by which prompts are ranked, predicted, gated and counted: a name of
+            `observe`'s `named`, or several whose sum it is ("math+code", or a list); `reward_range` is then
+            the signal's. Advantages use the trained reward, which is "sum". None: the same, unless a host
+            that knows the parts of the reward takes the verifying ones (`default_signal`).
         source_weights: fixed shares of the data's sources: a weight for each of them, as a mapping or as text
             ("math=2,code=1"). None: the selection decides.
         seed: of all random choices. Same seed, same feedback: same draws.
@@ -122,8 +120,6 @@ class Curriculum:
         seed: int = 0,
     ) -> None:
         if _are_rows(prompts):
-            from curro.core.identity import DatasetRows
-
             prompts = DatasetRows(cast(Sequence[Mapping[str, Any]], prompts))
         keys = getattr(prompts, "keys", None)
         self.table = PromptTable(
@@ -133,20 +129,15 @@ class Curriculum:
             reward_range=reward_range,
         )
         self._was_numbered = self.table.is_numbered
-        if isinstance(selection, str):
-            named = {
-                "advantage": advantage, "admission": admission, "allocation": allocation, "signal": signal,
-                "source_weights": source_weights,
-            }  # fmt: skip
-            parts = registry.expand_curriculum({"curriculum": selection, **named})
-            selection, advantage, admission, allocation, signal, source_weights = (
-                parts[name] for name in ("selection", *named)
-            )
-        specs = {
-            "selection": selection, "advantage": advantage, "admission": admission, "allocation": allocation
+        parts: dict[str, Any] = {
+            "advantage": advantage, "admission": admission, "allocation": allocation, "signal": signal,
+            "source_weights": source_weights,
         }  # fmt: skip
+        named = "curriculum" if isinstance(selection, str) else "selection"
+        parts = registry.expand_curriculum({named: selection, **parts})
+        signal = parts["signal"]
         self.config: dict[str, Any] = {
-            **{part: describe_part(part, spec) for part, spec in specs.items()},
+            **{part: describe_part(part, parts[part]) for part in BASES},
             "reward_range": list(self.table.reward_range),
             "seed": _whole_number("seed", seed, least=0),
         }
@@ -154,7 +145,7 @@ class Curriculum:
         self._names_signal = signal is not None
         if self._names_signal:
             self.config["signal"] = list(self.signal_parts) or [SUM]
-        weights = read_weights(source_weights)
+        weights = read_weights(parts["source_weights"])
         self.config |= {"source_weights": weights} if weights else {}
         self.rng = np.random.default_rng(self.config["seed"])
         self._lock = RLock()
@@ -162,29 +153,28 @@ class Curriculum:
         self.step = self.admitted = 0
         self._groups, self._survival = GroupMeter(self.table), SurvivalMeter(self.table)
         self._range, self._shaping = RangeMeter(self.table), ShapingMeter(self.table)
-        self.has_advantage = advantage is not None
-        self.advantage: Advantage = build_part("advantage", advantage or "group")
+        self.has_advantage = parts["advantage"] is not None
+        self.advantage: Advantage = build_part("advantage", parts["advantage"] or "group")
         known_columns = set(self.table.columns)
         self.advantage.bind(self.table)
         self._advantage_columns = [
             column for name, column in self.table.columns.items() if name not in known_columns
         ]
-        self.admission: Gate = build_part("admission", admission or "everything")
+        self.admission: Gate = build_part("admission", parts["admission"] or "everything")
         self.admission.bind(self.table)
-        self.selection: Selection = build_part("selection", selection)
+        self.selection: Selection = build_part("selection", parts["selection"])
         self.table.has_shares = bool(weights)
         self.selection.bind(self.table, self.rng)
         for part in (self.advantage, self.admission, self.selection):
             if getattr(part, "table", None) is not self.table:
                 raise ConfigError(f"{type(part).__name__}.bind has to call super().bind with its arguments")
-        self.mixture = (
-            SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights)
-            if weights
-            else None
-        )
-        self.has_admission = admission is not None or self.selection.leaves_out == "groups"
-        self.has_allocation = allocation is not None
-        self.allocation: Allocation = build_part("allocation", allocation or "equal")
+        self.mixture: SourceMixture | None = None
+        if weights:
+            name = self.config["selection"]["name"]
+            self.mixture = SourceMixture(self.table, self.selection, name, weights)
+        self.has_admission = parts["admission"] is not None or self.selection.leaves_out == "groups"
+        self.has_allocation = parts["allocation"] is not None
+        self.allocation: Allocation = build_part("allocation", parts["allocation"] or "equal")
         self.allocation.bind(self.table, self.selection)
 
     @classmethod
@@ -197,16 +187,13 @@ class Curriculum:
     def default_signal(self, names: Sequence[str]) -> tuple[str, ...]:
         """Take the parts of the reward that verify the answer as the signal, where the user named none.
 
-        Hosts that know the reward's parts call this before the first outcome. The choice is saved, and a run
-        that began with another signal goes on with that one.
-
-        Args:
-            names: of all parts.
+        Hosts that know the names of the reward's parts call this before the first outcome. The choice is
+        saved, and a run that began with another signal goes on with that one.
 
         Returns:
             The signal, where this call has chosen one. None is chosen where the user named a signal, or a
-            reward range other than (0, 1), the verifiers'; nor if no part verifies the answer
-            (`curro.core.groups.outcome_parts`), or all do.
+            reward range other than (0, 1), the verifiers'; nor if no part or all parts verify the answer
+            (`curro.core.groups.outcome_parts`).
         """
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed
         if is_settled or self.table.reward_range != (0.0, 1.0):
@@ -226,11 +213,9 @@ class Curriculum:
             group: rollouts of each prompt.
             setting: what the user calls the signal.
 
-        Returns:
-            A warning of such a gate if the rewards may be graded; else an empty text.
-
         Raises:
-            ConfigError: such a signal, or such a gate if all parts are 0 or 1.
+            ConfigError: such a signal, or such a gate if all parts are 0 or 1; if rewards may be graded, the
+                sentence on the gate is returned.
         """
         for name in self.signal_parts:
             if name not in names:
@@ -243,9 +228,14 @@ class Curriculum:
             raise ConfigError(sentence)
         return sentence
 
-    def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
-        """The groups with the rewards that are trained on, and with the signal's."""
-        return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
+    def _read(
+        self, tickets: ArrayLike, rewards: ArrayLike, named: Mapping[str, ArrayLike] | None
+    ) -> tuple[np.ndarray, Groups, Groups]:
+        """The rows of these tickets in the ledger, and their groups: as trained on, and with the signal."""
+        feedback, ledger = Feedback.read(tickets, rewards, named), self.ledger
+        rows = ledger.find(feedback.tickets)
+        groups = read_groups(self.table, ledger.prompts[rows], ledger.steps[rows], feedback)
+        return rows, *(groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups))
 
     @locked
     def check_rows(self, rows: Any, name: str = "the data set") -> None:
@@ -259,11 +249,8 @@ class Curriculum:
             name: of the rows, for the message.
 
         Raises:
-            ConfigError: another number of rows, or another fingerprint; the message has the first eight
-                characters of both.
+            ConfigError: another number of rows, or another fingerprint.
         """
-        from curro.core.identity import check_same_rows
-
         check_same_rows(self.table.size, self.table.fingerprint, rows, name)
         if self.table.is_numbered:
             self.table.adopt(rows)
@@ -277,8 +264,8 @@ class Curriculum:
     def expect(self, steps: int) -> None:
         """Say how many training steps the run has; hosts that know it call this before training.
 
-        After a tenth of them the log says so where the method finds no more than uniform sampling. Without
-        this call that is first asked after 128 groups. The number is not saved.
+        After a tenth of them, and without this call after 128 groups, the log says so where the method finds
+        no more than uniform sampling. The number is not saved.
 
         Raises:
             ConfigError: steps < 1.
@@ -313,13 +300,16 @@ class Curriculum:
         """
         n, step, rollouts = self.read_request(n, step, rollouts)
         self.step = step
-        choice = self._choose(n, step)
-        # uniform sampling has other shares of sources
-        is_mixed = self.mixture is not None
-        uniform_P = np.full(n, np.nan)
-        if not is_mixed:
+
+        def ask(count: int) -> Choice:
+            return checked_choice(self.selection.select(count, step), count, self.selection)
+
+        if self.mixture is None:
+            choice = ask(n)
             uniform = self.selection.uniform_weights(choice)
             uniform_P = checked_answer(uniform, (n,), "fiu", self.selection, or_nan=True)
+        else:  # uniform sampling has other shares of sources
+            choice, uniform_P = self.mixture.choose(n, ask), np.full(n, np.nan)
         offsets = self.selection.prediction_offsets(choice)
         offsets_P = checked_answer(offsets, (n,), "fiu", self.selection)
         choice, rollouts_P = self._divide(choice, step, rollouts)
@@ -330,17 +320,8 @@ class Curriculum:
             self._groups.draw(tickets, uniform_P, offsets_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
-    def _choose(self, n: int, step: int) -> Choice:
-        def ask(count: int) -> Choice:
-            return checked_choice(self.selection.select(count, step), count, self.selection)
-
-        return ask(n) if self.mixture is None else self.mixture.choose(n, ask)
-
     def _divide(self, choice: Choice, step: int, budget: int | None) -> tuple[Choice, np.ndarray]:
-        """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides.
-
-        The selection hears of chosen prompts that get none: they are free again.
-        """
+        """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides."""
         if budget is None:
             initial, n = self.allocation.initial(choice.reasons), len(choice.prompts)
             return choice, checked_division(initial, n, 2**62, self.allocation, spends_all=False)
@@ -370,22 +351,17 @@ class Curriculum:
                 f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
                 f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
             )
-        self._check_budget(n, rollouts)
-        return n, step, rollouts
-
-    def _check_budget(self, n: int, rollouts: int | None) -> None:
-        """Refuse a budget of rollouts that the allocation does not divide, and a missing one."""
-        if rollouts is None:
-            if self.has_allocation and self.allocation.needs_budget:
-                raise ConfigError(
-                    "the curriculum has an allocation and was asked for no rollouts: pass the budget of "
-                    "these prompts as `rollouts`, or leave the allocation out with a host that does not"
-                )
-            return
-        if not self.allocation.needs_budget:
-            name = self.config["allocation"]["name"] if self.has_allocation else "equal"
+        if rollouts is None and self.has_allocation and self.allocation.needs_budget:
+            raise ConfigError(
+                "the curriculum has an allocation and was asked for no rollouts: pass the budget of these "
+                "prompts as `rollouts`, or leave the allocation out with a host that does not"
+            )
+        if rollouts is not None and not self.allocation.needs_budget:
+            name = self.config["allocation"]["name"]
             raise ConfigError(f"the allocation {name} divides no budget: leave `rollouts` out")
-        self.allocation.check(n, rollouts)
+        if rollouts is not None:
+            self.allocation.check(n, rollouts)
+        return n, step, rollouts
 
     @locked
     def observe(
@@ -413,30 +389,29 @@ class Curriculum:
             RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
                 where that is below 1); a part of the signal is missing.
         """
-        feedback = Feedback.read(tickets, rewards, named)
-        rows = self.ledger.find(feedback.tickets)
-        prompts, weights_P = self.ledger.prompts[rows], self.ledger.weights[rows]
-        groups, signal_groups = self._split_signal(
-            read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
-        )
+        rows, groups, signal_groups = self._read(tickets, rewards, named)
+        prompts, weights_P, tickets_P = groups.prompts, self.ledger.weights[rows], self.ledger.tickets[rows]
         # before anything is settled: a user may have made warnings errors
         self._range.observe(signal_groups)
         is_scored_P = signal_groups.count > 0
-        seen, lost = np.flatnonzero(is_scored_P), feedback.tickets[~is_scored_P]
+        seen, lost = np.flatnonzero(is_scored_P), tickets_P[~is_scored_P]
         with self._undone_on_error(prompts):
             outcome, credited_PG = self._judge(groups, signal_groups)
             learnt, admitted_P = outcome.take(seen) if len(lost) else outcome, outcome.admitted
             self._survival.settle(learnt.prompts, learnt.admitted)
             self._shaping.observe(groups.variance[admitted_P], signal_groups.variance[admitted_P])
             self.ledger.settle(rows[seen], observed=True)
-            auxiliary_samples = checked_samples(self.selection.observe(learnt), self.selection)
+            auxiliary_samples = self.selection.observe(learnt)
+            if auxiliary_samples is not None and PolicyUse.TRAINED not in self.selection.policy_use:
+                raise ConfigError(
+                    f"{type(self.selection).__qualname__}.observe returned samples to train the policy on, "
+                    "and its policy_use lacks PolicyUse.TRAINED, by which hosts make room in their loss"
+                )
             self.allocation.observe(learnt)
             if len(lost):
                 self._free(self.ledger.find(lost))
         self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
-        self._groups.observe(
-            feedback.tickets[seen], learnt.prompts, learnt.variance, learnt.mean, step=self.step
-        )
+        self._groups.observe(tickets_P[seen], learnt.prompts, learnt.variance, learnt.mean, step=self.step)
         if len(lost):
             self._groups.drop(lost)
             self._survival.settle(prompts[~is_scored_P], None, "unscored")
@@ -455,10 +430,7 @@ class Curriculum:
 
     @contextmanager
     def _undone_on_error(self, prompts: np.ndarray) -> Iterator[None]:
-        """Where a method raises, reopen the tickets and take back what the advantage noted of prompts (P,).
-
-        A class of the user's may raise after its tickets were settled, and a host may report them again.
-        """
+        """Where a user's method raises, reopen the tickets and take back what the advantage noted."""
         open_tickets = self.ledger.open_tickets
         noted = [(column, column[prompts]) for column in self._advantage_columns]
         remembered = self.advantage.state_dict()
@@ -472,11 +444,7 @@ class Curriculum:
             raise
 
     def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray]:
-        """What becomes of finished groups, and the rollouts that may update the policy, bool (P, G).
-
-        Advantages follow from the trained rewards of `groups`; by the signal's, in `signal_groups`, the gate
-        and the selection decide.
-        """
+        """What becomes of finished groups, and the rollouts that may update the policy, bool (P, G)."""
         advantages_PG = checked_answer(self.advantage(groups), groups.rewards.shape, "fiu", self.advantage)
         passes_P = checked_answer(self.admission(signal_groups), groups.mean.shape, "b", self.admission)
         admitted_P, credited_PG = (signal_groups.count > 0) & passes_P, signal_groups.scored
@@ -500,9 +468,8 @@ class Curriculum:
     ) -> np.ndarray:
         """How many further rollouts each of these open groups gets of a budget, int64 (P,).
 
-        Nothing is settled or learnt: the host keeps the rewards, rolls that many more out, and passes all of
-        a group's rewards to `observe`. It may observe a group without more. Among curro's rules `probe`
-        alone gives further rollouts; with others the answer is 0.
+        Nothing is settled or learnt: the host rolls that many more out, and passes all of a group's rewards
+        to `observe`. Among curro's rules `probe` alone gives further rollouts.
 
         Args:
             tickets, rewards, named: as `observe` takes them. Every column is a rollout that each of the
@@ -514,21 +481,15 @@ class Curriculum:
             ConfigError: a budget below 0.
         """
         budget = _whole_number("rollouts", rollouts, least=0)
-        feedback = Feedback.read(tickets, rewards, named)
-        rows = self.ledger.find(feedback.tickets)
-        groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
-        further = self.allocation.more(self._split_signal(groups)[1], budget)
+        rows, _, signal_groups = self._read(tickets, rewards, named)
+        further = self.allocation.more(signal_groups, budget)
         return checked_division(further, len(rows), budget, self.allocation, spends_all=False)
 
     def credit(self, verdicts: Verdict | Credited | Sequence[Verdict | Credited]) -> np.ndarray:
-        """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
+        """What multiplies each rollout's log-probabilities in the loss: advantages times importance weights.
 
-        It is the advantages times the importance weights. Some methods relate these weights to the largest of
-        the batch (PSPO, equation 11), so this is asked once, when the batch is complete, and for all of it.
-
-        Args:
-            verdicts: of the groups of the batch; where they come from several, in any order: `Verdict.take`
-                picks rows.
+        Some methods relate these weights to the largest of the batch (PSPO, equation 11), so this is asked
+        once, for the verdicts of the complete batch (`Verdict.take` picks rows).
 
         Returns:
             float64 (P, G), a row a group in the order given. G is the size of the largest group; the rows of
@@ -598,8 +559,7 @@ class Curriculum:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken: the next draws are the draws that would have come.
 
-        Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
-        rollouts are lost.
+        Prompts in flight still are; `drop(curriculum.ledger.tickets)` frees them where rollouts are lost.
 
         Raises:
             CheckpointError: the state was saved with other rows, another configuration or another version; or
@@ -612,7 +572,16 @@ class Curriculum:
                     f"checkpoint format {state.get('format')!r:.20} cannot be read; this version of curro "
                     f"reads format {FORMAT}: resume with the version that saved it, or start a new run"
                 )
-            self.check_origin(state)
+            saved = state.get("fingerprint")
+            # a curriculum that was built from a bare number may have been saved before it met its rows
+            is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
+            if not is_numbered and saved != self.table.fingerprint:
+                raise CheckpointError(
+                    f"the checkpoint is of another data set: it has {abbreviated(saved)!r}, this curriculum "
+                    f"{abbreviated(self.table.fingerprint)!r}; resume with the same rows in the same order, "
+                    "or start a new run with --known RUN, which takes over the earlier run's pass rates"
+                )
+            check_configuration(state.get("config"), self.config)
             check_alike(state, here)
             self._load(state)
         except CheckpointError:
@@ -621,37 +590,17 @@ class Curriculum:
             problem = f"{type(error).__name__}: {error}"
             raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {problem}") from error
 
-    def check_origin(self, state: Mapping[str, Any]) -> None:
-        """Compare the data set and the configuration of a saved state with this curriculum's.
-
-        Raises:
-            CheckpointError: they differ; the message has both.
-        """
-        saved = state.get("fingerprint")
-        # a curriculum that was built from a bare number may have been saved before it met its rows
-        is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
-        if not is_numbered and saved != self.table.fingerprint:
-            raise CheckpointError(
-                f"the checkpoint is of another data set: it has {abbreviated(saved)!r}, this curriculum "
-                f"{abbreviated(self.table.fingerprint)!r}; resume with the same rows in the same order, or "
-                "start a new run with --known RUN, which takes over the pass rates of the earlier run"
-            )
-        check_configuration(state.get("config"), self.config)
-
     def _load(self, state: Mapping[str, Any]) -> None:
-        step = state["step"]
-        check_state(0 <= step <= LAST_STEP, "step", "is no training step")
+        self.step, self.admitted = state["step"], state["admitted"]
         self.table.load_state_dict(state["table"])
         self.ledger.load_state_dict(state["ledger"])
-        check_state(self.table["last_step"].max() <= step, "table/last_step", "is after the last step")
-        check_state(self.ledger.steps.max(initial=0) <= step, "ledger/steps", "is after the last step")
-        is_count = 0 <= state["admitted"] <= self.ledger.observed
-        check_state(is_count, "admitted", "is not from 0 to the observed")
+        latest = max(0, int(self.table["last_step"].max()), int(self.ledger.steps.max(initial=0)))
+        check_state(latest <= self.step <= LAST_STEP, "step", "is before others, or none")
+        check_state(0 <= self.admitted <= self.ledger.observed, "admitted")
         parts = state.get("signal_parts", [])
-        check_state(all(isinstance(name, str) for name in parts), "signal_parts", "are not names")
+        check_state(all(isinstance(name, str) for name in parts), "signal_parts")
         if not self._names_signal:
             self.table.signal_parts = tuple(parts)
-        self.step, self.admitted = step, state["admitted"]
         self._groups.load_state_dict(state["meters"])
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])

@@ -9,6 +9,12 @@ class ConfigError(CurroError):
     """A wrong method name, option or option value."""
 
 
+def require(is_valid: bool, name: str, rule: str, value: object) -> None:
+    """Refuse an option's value that is not what the rule says."""
+    if not is_valid:
+        raise ConfigError(f"{name} is {rule}, not {value!r:.100}")
+
+
 class RewardError(CurroError):
     """Rewards that cannot be learnt from: infinite, too large, or of the wrong shape."""
 

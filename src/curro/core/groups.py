@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.checkpoint import check_prompt_numbers, check_state
+from curro.core.checkpoint import Stateful, check_prompt_numbers, check_state
 from curro.core.errors import RewardError
 from curro.core.prompts import PromptTable
 from curro.core.registry import OUTCOMES
@@ -30,8 +30,6 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
     """The parts of a reward that verify the answer, where it has others too; else none.
 
     A part is known by what stands before the first colon of its name, so that `code:timeout=5` is `code`.
-    Parts that reward a length or a format are none of `OUTCOMES`, nor are rewards
-    of a user's own, which `signal` names.
     """
     parts = list(names)
     outcomes = tuple(name for name in parts if name.partition(":")[0] in OUTCOMES)
@@ -45,7 +43,34 @@ def sum_of_parts(parts_RPG: Sequence[np.ndarray]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Groups:
+class Rows:
+    """A record whose arrays have a row a prompt; what else it holds belongs to no single prompt."""
+
+    def take(self, rows: Any) -> Self:
+        """The prompts at `rows`, numbers or bools; a number alone is one row."""
+        rows = [rows] if np.isscalar(rows) else rows
+
+        def taken(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: taken(part) for name, part in value.items()}
+            return value[rows] if isinstance(value, np.ndarray) else value
+
+        return type(self)(**{column.name: taken(getattr(self, column.name)) for column in fields(self)})
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, one part after the other; what is no array is the first part's."""
+        columns = {column.name: [getattr(part, column.name) for part in parts] for column in fields(cls)}
+        return cls(
+            **{
+                name: np.concatenate(values) if isinstance(values[0], np.ndarray) else values[0]
+                for name, values in columns.items()
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Groups(Rows):
     """P groups of G rollouts.
 
     Attributes:
@@ -78,6 +103,10 @@ class Groups:
         """float64 (P, G), rewards less the mean of their group; 0 where a rollout was not scored."""
         return np.where(self.scored, self.rewards - self.mean[:, None], 0.0)
 
+    def realised(self, table: PromptTable, *, is_rate: bool) -> np.ndarray:
+        """What predictions of these groups are compared with (P,): success rates, else informativeness."""
+        return table.success_rate(self.mean) if is_rate else table.informativeness(self.variance)
+
     def part(self, name: str) -> np.ndarray:
         """The named reward of every rollout, float64 (P, G), NaN where a rollout has none.
 
@@ -90,39 +119,32 @@ class Groups:
         return self.named[name]
 
     def by_parts(self, names: Sequence[str]) -> tuple[Groups, Groups]:
-        """These groups as they are trained on, and with the signal in place of the trained reward.
+        """These groups as they are trained on, and with the signal, the sum of these parts, as reward.
 
-        The signal is the sum of these parts. A rollout has it if it is scored and has one of the parts. A
-        rollout without it counts as not scored in both.
+        A rollout has the signal if it is scored and has one of the parts; else it is not scored in either.
 
         Raises:
             RewardError: the groups carry no part of a name.
         """
         signal_PG = sum_of_parts([self.part(name) for name in names])
         scored_PG = self.scored & ~np.isnan(signal_PG)
-        rewards_PG = np.where(scored_PG, signal_PG, 0.0)
-        signal_groups = Groups(
-            self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
+        trained, signal = (
+            groups_of(self.prompts, self.steps, rewards_PG, scored_PG, self.named)
+            for rewards_PG in (self.rewards, signal_PG)
         )
-        if np.array_equal(scored_PG, self.scored):
-            return self, signal_groups
-        return self.of_rollouts(scored_PG), signal_groups
+        return trained, signal
 
-    def of_rollouts(self, rollouts_PG: np.ndarray) -> Groups:
-        """The groups of which only these rollouts, bool (P, G), count as scored."""
-        scored_PG = self.scored & rollouts_PG
-        rewards_PG = np.where(scored_PG, self.rewards, 0.0)
-        return Groups(
-            self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
-        )
 
-    def take(self, rows: np.ndarray) -> Self:
-        """The groups at `rows`."""
-        arrays = {
-            column.name: getattr(self, column.name) for column in fields(self) if column.name != "named"
-        }
-        named = {name: part[rows] for name, part in self.named.items()}
-        return type(self)(**{name: array[rows] for name, array in arrays.items()}, named=named)
+def groups_of(
+    prompts: np.ndarray,
+    steps: np.ndarray,
+    rewards_PG: np.ndarray,
+    scored_PG: np.ndarray,
+    named: Mapping[str, np.ndarray],
+) -> Groups:
+    """The groups with these rewards, of which the scored ones count."""
+    rewards_PG = np.where(scored_PG, rewards_PG, 0.0)
+    return Groups(prompts, steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), named)
 
 
 def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,6 +159,19 @@ def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, 
     mean_P = lowest_P + _row_sums(above_PG) / np.maximum(count_P, 1)
     gap_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
     return mean_P, _row_sums(gap_PG * gap_PG) / np.maximum(count_P, 1)
+
+
+def by_rollouts(
+    weight_P: np.ndarray, count_P: np.ndarray, before_P: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The weight of groups of n rollouts in a moving average, and the average size, float64 (P,) each.
+
+    After groups of n' rollouts on the same average it is a n / (a n + (1 - a) n'), and a if sizes are equal,
+    so that the average is as if from the rollouts put together.
+    """
+    size_P = weight_P * count_P + (1 - weight_P) * before_P
+    is_same_P = count_P == before_P
+    return np.where(is_same_P, weight_P, weight_P * count_P / size_P), np.where(is_same_P, count_P, size_P)
 
 
 def _row_sums(values_PG: np.ndarray) -> np.ndarray:
@@ -168,14 +203,11 @@ class Feedback:
         Raises:
             RewardError: rewards that are not numbers, or groups of several lengths; a part of another shape.
         """
-        rewards_PG, parts = _numbers(rewards), {}
+        rewards_PG, parts = _numbers(rewards, "rewards are"), {}
         if named is not None and not isinstance(named, Mapping):
             raise RewardError(f"`named` is the parts of the rewards by their names, not {named!r:.80}")
         for name, part in (named or {}).items():
-            try:
-                parts[name] = np.array(part, np.float64)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise RewardError(f"the named reward {name!r} is not a number a rollout: {error}") from error
+            parts[name] = _numbers(part, f"the named reward {name!r} is not")
             if parts[name].shape != rewards_PG.shape:
                 raise RewardError(
                     f"the named reward {name!r} has shape {parts[name].shape}, "
@@ -190,10 +222,7 @@ class Feedback:
 
     @classmethod
     def of_groups(
-        cls,
-        tickets: Sequence[int],
-        rewards: Sequence[np.ndarray],
-        named: Sequence[Mapping[str, np.ndarray]],
+        cls, tickets: Sequence[int], rewards: Sequence[np.ndarray], named: Sequence[Mapping[str, np.ndarray]]
     ) -> Self:
         """The feedback on groups that may differ in size and in parts: NaN where a group has none."""
         size = max((len(rewards_G) for rewards_G in rewards), default=0)
@@ -229,10 +258,7 @@ class Feedback:
 
 
 class MissingRewards:
-    """Ends a run that never has a reward, from which nothing could be learned however long it went on.
-
-    It counts the groups that the curriculum drops before it has observed any.
-    """
+    """Ends a run that never has a reward: counts the groups that are dropped before one is observed."""
 
     def __init__(self) -> None:
         self._groups, self._has_rewards = 0, False
@@ -241,12 +267,8 @@ class MissingRewards:
     def count(self, feedback: Feedback, batch: int) -> None:
         """Count P groups without the signal, of a run in which no group has had it.
 
-        Args:
-            feedback: on the groups.
-            batch: how many groups a batch has; 0 before the first has begun.
-
         Raises:
-            RewardError: that many were counted, and a batch has begun.
+            RewardError: as many as a `batch` has were counted; it is 0 before the first has begun.
         """
         self._groups += len(feedback.tickets)
         self._has_rewards |= not np.isnan(feedback.rewards).all()
@@ -263,14 +285,14 @@ class MissingRewards:
         )
 
 
-def _numbers(rewards: ArrayLike) -> np.ndarray:
+def _numbers(rewards: ArrayLike, problem: str) -> np.ndarray:
     try:
         # NumPy reads no tensor on a GPU, in bfloat16 or with a gradient, and their `tolist` does
         if not isinstance(rewards, np.ndarray) and hasattr(rewards, "tolist"):
             rewards = rewards.tolist()
         return np.array(rewards, np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
-        raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
+        raise RewardError(f"{problem} a number a rollout, groups of one length: {error}") from error
 
 
 def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feedback: Feedback) -> Groups:
@@ -286,10 +308,13 @@ def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feed
     limit = largest_reward(table.reward_range)
     parts = {name: np.where(scored_PG, part_PG, np.nan) for name, part_PG in feedback.named.items()}
     for name, values_PG in {"reward": rewards_PG, **parts}.items():
-        beyond_Q = np.flatnonzero(np.abs(values_PG) > limit)
-        if len(beyond_Q):
-            raise _too_large(table, prompts, values_PG, int(beyond_Q[0]), name, limit)
-    return Groups(prompts, steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), parts)
+        for row, rollout in np.argwhere(np.abs(values_PG) > limit)[:1].tolist():
+            raise RewardError(
+                f"rollout {rollout} of prompt {table.key(int(prompts[row]))!r} has the {name} "
+                f"{values_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; pass NaN for "
+                "a rollout that could not be scored"
+            )
+    return groups_of(prompts, steps, rewards_PG, scored_PG, parts)
 
 
 def one_reward(score: Any, subject: str) -> float | None:
@@ -308,34 +333,23 @@ def one_reward(score: Any, subject: str) -> float | None:
     return number
 
 
-def _too_large(
-    table: PromptTable, prompts: np.ndarray, rewards_PG: np.ndarray, number: int, name: str, limit: float
-) -> RewardError:
-    row, rollout = divmod(number, rewards_PG.shape[1])
-    return RewardError(
-        f"rollout {rollout} of prompt {table.key(int(prompts[row]))!r} has the {name} "
-        f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
-        "pass NaN for a rollout that could not be scored"
-    )
-
-
-class UnlearnedGroups:
+class UnlearnedGroups(Stateful):
     """What is kept of K groups until it is learnt: R numbers of each, the first of which is the prompt.
 
-    Groups come in any order, a few or many at a time, as their rollouts happen to end. What a method learns
-    of several prompts together, as an average, a fit or a random draw, would depend on that order, and a
-    run that is repeated would draw other prompts. So methods only keep groups as they come in, and learn all
-    of them together before the next choice, in order of prompt.
+    Groups come in any order, a few or many at a time, as their rollouts happen to end. What is learnt of
+    several together, as an average or a fit, would depend on that order, and a repeated run would draw other
+    prompts. So methods keep groups as they come in, and learn all of them before the next choice, in order.
 
     Attributes:
         groups: float64 (R, K), in the order in which they came in.
 
     Args:
         rows: R.
+        prompts: the number of prompts N.
     """
 
-    def __init__(self, rows: int) -> None:
-        self.groups = np.empty((rows, 0))
+    def __init__(self, rows: int, prompts: float) -> None:
+        self.groups, self._prompts = np.empty((rows, 0)), prompts
 
     def __len__(self) -> int:
         return self.groups.shape[1]
@@ -361,17 +375,16 @@ class UnlearnedGroups:
         groups_RK, self.groups = self.in_order(), self.groups[:, :0]
         return groups_RK
 
-    def load(self, groups_RK: np.ndarray, field: str, size: float = np.inf) -> None:
-        """Restore saved `groups`.
+    def state_dict(self) -> np.ndarray:
+        return self.groups.copy()
 
-        Args:
-            field: of the state, named in messages.
-            size: the number of prompts N.
+    def load_state_dict(self, state: np.ndarray) -> None:
+        """Restore saved `groups`.
 
         Raises:
             CheckpointError: they have other rows, or a number that no group has.
         """
-        check_state(groups_RK.ndim == 2 and len(groups_RK) == len(self.groups), field, "has other rows")
-        check_state(np.isfinite(groups_RK).all(), field, "is not finite")
-        check_prompt_numbers(groups_RK[0], size, field)
-        self.groups = groups_RK.copy()
+        are_groups = state.ndim == 2 and len(state) == len(self.groups) and np.isfinite(state).all()
+        check_state(are_groups, "unlearned")
+        check_prompt_numbers(state[0], self._prompts, "unlearned")
+        self.groups = state.copy()

@@ -25,14 +25,10 @@ def answer_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def fingerprint(prompts: Iterable[Any], answers: Iterable[Any] | None = None) -> str:
-    """SHA-256, as 64 hex digits, over the prompts and their answers in their order.
+    """SHA-256, as 64 hex digits, over the prompts (text or messages) and their answers in their order.
 
     Keys take no part, because each route has its own where the data has none: a prompt is the number of its
     row. In messages, fields that are None take no part, because Arrow adds them.
-
-    Args:
-        prompts: text or messages, one a row.
-        answers: text or None, one a row; None if there are none at all.
     """
     pairs = ((prompt, None) for prompt in prompts) if answers is None else zip(prompts, answers, strict=True)
     return digest_rows(pairs)[0]
@@ -42,36 +38,28 @@ def digest_rows(pairs: Iterable[tuple[Any, Any]]) -> tuple[str, np.ndarray]:
     """The fingerprint of N pairs of a prompt and its answer, and a digest of each pair, uint64 (N,)."""
     total, digests = hashlib.sha256(), bytearray()
     for prompt, answer in pairs:
-        line = fingerprint_line(prompt, answer)
-        total.update(line)
-        digests += hashlib.sha256(line[:-1]).digest()[:8]
+        line = json.dumps([without_nulls(prompt), answer], sort_keys=True, default=str).encode()
+        total.update(line + b"\n")
+        digests += hashlib.sha256(line).digest()[:8]
     return total.hexdigest(), np.frombuffer(bytes(digests), "<u8")
 
 
 def digest_dataset(rows: Iterable[Mapping[str, Any]]) -> tuple[str, np.ndarray]:
-    """`digest_rows` of rows as a framework has them; the answer's column is found as `load_prompts` does.
-
-    Args:
-        rows: N rows; of a `datasets.Dataset` the columns of prompts and answers alone are read, a batch at a
-            time.
-    """
+    """`digest_rows` of rows as a framework has them; the answer's column is found as `load_prompts` does."""
     columns = getattr(rows, "column_names", None)
     answers = answer_columns(next(iter(rows), {}) if columns is None else columns)
     if columns is not None:
         answers = tuple(name for name in answers if name.partition(".")[0] in columns)
         needed = {"prompt", *(name.partition(".")[0] for name in answers)}
-        rows = _InBatches(rows.select_columns([name for name in columns if name in needed]))  # type: ignore[attr-defined]
+        read = rows.select_columns([name for name in columns if name in needed])  # type: ignore[attr-defined]
+        rows = _InBatches(read)
     answer = first_column(rows, answers)
     prompts = _checked(row.get("prompt") for row in rows)
     return digest_rows(zip(prompts, (answer_of(row, answer) for row in rows), strict=True))
 
 
 def repeated_rows(row_digests: np.ndarray) -> str:
-    """A sentence on rows that repeat another one's prompt and answer; empty without any.
-
-    Args:
-        row_digests: uint64 (rows,), of `digest_rows`.
-    """
+    """A sentence on rows that repeat another one's prompt and answer, by `digest_rows`; empty without any."""
     _, first_N, inverse_N = np.unique(row_digests, return_index=True, return_inverse=True)
     repeated = np.flatnonzero(first_N[inverse_N] != np.arange(len(row_digests))).tolist()
     if not repeated:
@@ -112,14 +100,20 @@ class DatasetRows:
         self.rows = rows = _with_prompts(rows, prompt_column)
         self.fingerprint, self.row_digests = digest_dataset(rows)
         self.keys = [str(number) for number in range(len(rows))]
-        columns = getattr(rows, "column_names", None)
-        if columns is None or "key" in columns:
-            keys = [row.get("key") for row in rows] if columns is None else rows["key"]  # type: ignore[call-overload]
-            if any(key is not None for key in keys):
-                self.keys = [str(number if key is None else key) for number, key in enumerate(keys)]
+        keys = column_of(rows, "key")
+        if any(key is not None for key in keys):
+            self.keys = [str(number if key is None else key) for number, key in enumerate(keys)]
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+def column_of(rows: Any, column: str) -> list[Any]:
+    """The values of a column of a data set's rows, None where a row has no such column."""
+    names = getattr(rows, "column_names", None)
+    if names is None:
+        return [row.get(column) for row in rows]
+    return list(rows[column]) if column in names else [None] * len(rows)
 
 
 def _check_prompts(rows: Sequence[Any], column: str) -> None:
@@ -150,13 +144,7 @@ def _with_prompts(rows: Any, column: str) -> Any:
 
 
 def check_same_rows(size: int, identity: str, rows: Any, name: str) -> None:
-    """Refuse a curriculum whose prompts are not the rows that a host trains on, in the same order.
-
-    Args:
-        size, identity: how many prompts the curriculum has, and their fingerprint.
-        rows: the host's, with `keys` and `fingerprint`.
-        name: of the rows, for the message: "train_dataset".
-    """
+    """Refuse a curriculum whose size and fingerprint are not those of the rows that a host trains on."""
     if size != len(rows.keys):
         raise ConfigError(f"the curriculum is over {size} prompts, {name} has {len(rows.keys)}")
     # a curriculum that was built from a bare number says so in place of a fingerprint
@@ -178,11 +166,6 @@ class _InBatches:
         for batch in self.dataset.iter(8192):
             for values in zip(*batch.values(), strict=True):
                 yield dict(zip(batch, values, strict=True))
-
-
-def fingerprint_line(prompt: Any, answer: Any) -> bytes:
-    """What a row adds to the fingerprint."""
-    return json.dumps([without_nulls(prompt), answer], sort_keys=True, default=str).encode() + b"\n"
 
 
 def without_nulls(value: Any) -> Any:

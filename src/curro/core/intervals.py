@@ -71,15 +71,16 @@ def ratio_interval(first: float, first_ends: Interval, second: float, second_end
     )
 
 
-def bootstrap_quantiles(seeds: int, degrees: int) -> Interval:
-    """Which quantiles of a bootstrap's resamples are the ends of a 95% interval.
+def bootstrap_interval(values: np.ndarray, seeds: int, degrees: int) -> Interval:
+    """The ends of the 95% interval of a statistic, from its values in resamples of the seeds.
 
-    The plain 2.5% and 97.5% are too near to each other if there are few seeds, because the spread of
+    The quantiles 2.5% and 97.5% are too near to each other if there are few seeds, because the spread of
     resampled means lacks the factor sqrt(n / (n - 1)), and because the normal distribution takes the place of
-    Student's. These would give Student's interval for a mean ("expanded percentiles": Hesterberg, "What
-    Teachers Should Know About the Bootstrap", arXiv 1411.5279).
+    Student's. These give Student's interval for a mean ("expanded percentiles": Hesterberg, "What Teachers
+    Should Know About the Bootstrap", arXiv 1411.5279).
 
     Args:
+        values: which may be infinite, of one resample each.
         seeds: the fewest of any method on any task; 2 or more.
         degrees: of freedom: all of a method's seeds, less one for each of its tasks.
     """
@@ -87,16 +88,6 @@ def bootstrap_quantiles(seeds: int, degrees: int) -> Interval:
     from scipy.stats import t as student
 
     outside = float(normal.cdf(-np.sqrt(seeds / (seeds - 1)) * student.ppf(0.975, degrees)))
-    return outside, 1 - outside
-
-
-def bootstrap_interval(values: np.ndarray, seeds: int, degrees: int) -> Interval:
-    """The ends of the 95% interval of a statistic, from its values in resamples of the seeds.
-
-    Args:
-        values: which may be infinite, of one resample each.
-        seeds, degrees: as `bootstrap_quantiles` takes them.
-    """
     # to interpolate between infinite values would give NaN
-    low, high = np.quantile(values, bootstrap_quantiles(seeds, degrees), method="closest_observation")
+    low, high = np.quantile(values, (outside, 1 - outside), method="closest_observation")
     return float(low), float(high)

@@ -15,9 +15,7 @@ def load_object(spec: str, role: str) -> Any:
     """What `module:name` names, or `module.py:name`, or `folder/module.py:name`.
 
     The module is looked for among the installed ones, then in its folder, else in the working directory.
-
-    Args:
-        role: what it is for, with which messages begin: "reward", "selection 'mine:Mine'".
+    Messages begin with its `role`, as "reward".
     """
     path, _, name = spec.partition(":")
     folder, file = os.path.split(path)
@@ -32,11 +30,11 @@ def load_object(spec: str, role: str) -> Any:
         )
     module = _import_file(folder, module_name, label) if folder else _import(module_name, label)
     if not hasattr(module, name):
+        own = [(key, value) for key, value in vars(module).items() if not key.startswith("_")]
         names = [
-            key
-            for key, value in vars(module).items()
-            if callable(value) and not key.startswith("_") and _is_own(value, module_name)
-        ]
+            key for key, value in own
+            if callable(value) and getattr(value, "__module__", module_name) == module_name
+        ]  # fmt: skip
         raise ConfigError(
             f"{label}: the module {module_name!r} has no {name!r}{did_you_mean(name, names)}; "
             f"it has: {', '.join(names) or 'none'}"
@@ -84,10 +82,6 @@ def _import_file(folder: str, name: str, label: str) -> Any:
             "a name of its own"
         )
     return module
-
-
-def _is_own(value: Any, module: str) -> bool:
-    return getattr(value, "__module__", module) == module
 
 
 PROVIDERS = {

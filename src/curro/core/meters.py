@@ -23,17 +23,26 @@ SHAPING_WINDOW = 64
 """Groups that `ShapingMeter` looks at: the latest."""
 
 
-class ShapingMeter:
-    """Warns once where the trained reward varies in most groups and its outcome in few.
+class _Warner:
+    """Looks at the latest groups, which are not saved, and warns once."""
 
-    Then most of the update follows the other parts of the reward, as a format or a length. It looks at the
-    latest 64 groups that were admitted; they are not saved.
+    def __init__(self, table: PromptTable) -> None:
+        self.table, self._has_warned = table, False
+
+    def _warn(self, message: str, stacklevel: int) -> None:
+        self._has_warned = True
+        warnings.warn(message, RuntimeWarning, stacklevel=stacklevel)
+
+
+class ShapingMeter(_Warner):
+    """Warns where the trained reward varies in most of 64 admitted groups and its outcome in few.
+
+    Then most of the update follows the other parts of the reward, as a format or a length.
     """
 
     def __init__(self, table: PromptTable) -> None:
-        self.table = table
+        super().__init__(table)
         self._latest: deque[tuple[bool, bool]] = deque(maxlen=SHAPING_WINDOW)
-        self._has_warned = False
 
     def observe(self, trained_P: np.ndarray, outcome_P: np.ndarray) -> None:
         """Take in the variances of admitted groups: of the trained reward, and of the signal."""
@@ -44,13 +53,12 @@ class ShapingMeter:
         trained, outcome = np.sum(self._latest, axis=0).tolist() if self._latest else (0, 0)
         is_shaped = len(self._latest) == SHAPING_WINDOW and 2 * trained > SHAPING_WINDOW > 4 * outcome
         if is_shaped and not self._has_warned:
-            self._has_warned, signal = True, " + ".join(self.table.signal_parts)
-            warnings.warn(
+            self._warn(
                 f"the trained reward varies in {trained} of the latest {SHAPING_WINDOW} groups, and "
-                f"{signal} in {outcome}: most of the update follows other parts of the reward. "
-                "Set admission=signal, which trains on groups whose outcome varies, or lower their weights",
-                RuntimeWarning,
-                stacklevel=4,
+                f"{' + '.join(self.table.signal_parts)} in {outcome}: most of the update follows other parts "
+                "of the reward. Set admission=signal, which trains on groups whose outcome varies, or lower "
+                "their weights",
+                stacklevel=5,
             )
 
 
@@ -61,25 +69,23 @@ EASIER = 0.1
 """How much higher the success rate of trained prompts has to be than that of drawn ones for a warning."""
 
 
-class SurvivalMeter:
-    """How hard the prompts were that were drawn, trained on and lost recently; warns once of a bias.
+class SurvivalMeter(_Warner):
+    """How hard the prompts were that were drawn, trained on and lost recently; warns of a bias.
 
     Asynchronous trainers throw away groups that take long, as hard prompts' do, and gates reject groups in
     which no rollout succeeds. The difficulty is the success rate that the table had when the group ended;
-    prompts that were never observed before do not count. The window is not saved.
+    prompts that were never observed before do not count.
     """
 
     def __init__(self, table: PromptTable) -> None:
-        self.table = table
+        super().__init__(table)
         self._latest: deque[tuple[float, str]] = deque(maxlen=SURVIVAL_WINDOW)
-        self._unchecked, self._has_warned = 0, False
+        self._unchecked = 0
 
     def settle(self, prompts_P: np.ndarray, admitted_P: np.ndarray | None, cause: str = "dropped") -> None:
         """Take in prompts whose tickets are settled, before the table notes the visit.
 
-        Args:
-            admitted_P: which are trained on, bool (P,); None where the tickets were dropped.
-            cause: why they were dropped; empty for prompts that were never rolled out, which do not count.
+        `admitted_P` is None where they were dropped, for this `cause`: empty if nothing was rolled out.
         """
         if admitted_P is None and not cause:
             return
@@ -92,7 +98,7 @@ class SurvivalMeter:
         self._unchecked += len(known)
         if admitted_P is not None and self._unchecked >= SURVIVAL_LEAST and not self._has_warned:
             self._unchecked = 0
-            self._warn()
+            self._compare()
 
     def _rates(self) -> dict[str, np.ndarray]:
         """The success rates in the window of all prompts, `drawn`, and by what became of their groups."""
@@ -101,7 +107,7 @@ class SurvivalMeter:
             rates.setdefault(fate, []).append(rate)
         return {fate: np.array(some) for fate, some in rates.items()}
 
-    def _warn(self) -> None:
+    def _compare(self) -> None:
         rates = self._rates()
         drawn, trained = rates.pop("drawn"), rates.pop("trained")
         lost = np.concatenate([*rates.values(), []])
@@ -110,19 +116,17 @@ class SurvivalMeter:
         error = np.sqrt(trained.var() / len(trained) + lost.var() / len(lost))
         # asked again and again, three standard errors are passed by chance now and then
         if trained.mean() - lost.mean() > 5 * error and trained.mean() - drawn.mean() > EASIER:
-            self._has_warned = True
             cause = max(rates, key=lambda fate: (trained.mean() - rates[fate]).sum())
             advice = (
                 "More rollouts of a prompt let more of its groups pass the gate"
                 if cause == "rejected"
                 else "Let the trainer wait longer for groups, or train on older ones: it starves hard prompts"
             )
-            warnings.warn(
+            self._warn(
                 f"prompts that are trained on are easier than those that are drawn: success rates of "
                 f"{trained.mean():.2f} and {drawn.mean():.2f} in the latest {len(drawn)} groups, of which "
                 f"{len(rates[cause])} were {cause}, with {rates[cause].mean():.2f}. {advice}",
-                RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def metrics(self) -> dict[str, float]:
@@ -132,8 +136,8 @@ class SurvivalMeter:
         }
 
 
-class RangeMeter:
-    """Warns once of rewards outside of the reward range.
+class RangeMeter(_Warner):
+    """Warns of rewards outside of the reward range.
 
     Success rates are (r - low) / (high - low), and predictions, bands and pass rates follow from them: with
     rewards of -1 and +1 and a range of (0, 1), a band around 1/2 admits groups that succeed in three quarters
@@ -141,9 +145,8 @@ class RangeMeter:
     """
 
     def __init__(self, table: PromptTable) -> None:
-        self.table = table
+        super().__init__(table)
         self._lowest, self._highest = np.inf, -np.inf
-        self._has_warned = False
 
     def observe(self, groups: Groups) -> None:
         """Take in groups with the rewards by which they are judged, before they are settled."""
@@ -156,16 +159,14 @@ class RangeMeter:
         rounding = 1e-6 * (high - low)
         if low - rounding <= self._lowest and self._highest <= high + rounding:
             return
-        self._has_warned = True
         ends = f"{min(low, self._lowest):g}", f"{max(high, self._highest):g}"
         name = f"values of the signal {' + '.join(parts)}" if parts else "rewards"
-        warnings.warn(
+        self._warn(
             f"{name} from {self._lowest:g} to {self._highest:g} were seen, and the reward range is "
             f"{low:g} to {high:g}: success rates, bands and predictions misread what lies outside of it. Set "
             f"reward_range=({', '.join(ends)}), the rewards of complete failure and of complete success "
             f"(curro train: --reward-range={','.join(ends)}; verl and slime: curro.reward_range)",
-            RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -175,10 +176,8 @@ SOURCE_WINDOW = 512
 MAX_SOURCES = 32
 """With more sources there are no metrics by source."""
 
-FIRST = 128
-"""The number of groups at which a run of unknown length is judged first; again at each double."""
-TENTH = 10
-"""The part of a run of known length after which it is judged first; again at each double."""
+FIRST, TENTH = 128, 10
+"""A run is judged first after so many groups, or the tenth part of its steps; again at each double."""
 
 
 class GroupMeter:
@@ -207,17 +206,14 @@ class GroupMeter:
     then prompts that are drawn too rarely for the window are missing. The interval of the share is
     Agresti's and Coull's (1998) at 95%, for as many groups as have the variance of the estimate without
     predictions: m (1 - m) (e - 2) / sum(w (y - m - c d)^2) sum(w).
-
-    Attributes:
-        steps: how many training steps the run has; None where nobody has said.
     """
 
     def __init__(self, table: PromptTable) -> None:
         self.table = table
-        self.steps: int | None = None
+        self.steps: int | None = None  # training steps of the run, where a host has said how many
         self._open: dict[int, tuple[float, float]] = {}
         self._source_names: dict[int, str] = {}
-        # rows of each group: weight, offset of its prediction, variance, success rate, prompt
+        # rows of each group: weight (NaN: the method chose it), offset, variance, success rate, prompt
         self._latest = np.empty((5, 0))
         # not saved: a resumed run is judged anew
         self._seen, self._next = 0, 0
@@ -225,8 +221,9 @@ class GroupMeter:
 
     def draw(self, tickets_P: np.ndarray, weights_P: np.ndarray, offsets_P: np.ndarray) -> None:
         """Note the weights with which groups will count, NaN for none, and the offsets of predictions."""
-        rows = zip(tickets_P.tolist(), weights_P.tolist(), offsets_P.tolist(), strict=True)
-        self._open.update((ticket, (weight, offset)) for ticket, weight, offset in rows if weight > 0)
+        noted = zip(weights_P.tolist(), offsets_P.tolist(), strict=True)
+        drawn = zip(tickets_P.tolist(), noted, strict=True)
+        self._open.update((ticket, pair) for ticket, pair in drawn if pair[0] > 0)
 
     def observe(
         self,
@@ -239,21 +236,17 @@ class GroupMeter:
         """Take in finished groups: their prompts, and the variances and means of the signal's rewards.
 
         After a tenth of the run's steps, or after 128 groups where these are not known, and at each double of
-        the groups so far, it logs, once, that the method finds no more than uniform sampling; and once, where
-        later groups show the contrary.
-
-        Args:
-            step: how many training steps had finished at the latest draw.
+        the groups so far, it logs once that the method finds no more than uniform sampling, and once that
+        later groups show the contrary. `step` is how many training steps had finished at the latest draw.
         """
         noted_P2 = [self._open.pop(ticket, (np.nan, 0.0)) for ticket in tickets_P.tolist()]
         rate_P = self.table.success_rate(mean_P)
         rows_P5 = np.column_stack([np.reshape(noted_P2, (-1, 2)), variance_P, rate_P, prompts_P])
         self._latest = np.concatenate([self._latest, rows_P5.T], axis=1)[:, -WINDOW:]
         self._seen += len(tickets_P)
-        if self._next:
-            is_due = self._seen >= self._next
-        else:
-            is_due = self._seen >= FIRST if self.steps is None else TENTH * (step + 1) >= self.steps
+        is_due = self._seen >= (self._next or FIRST)
+        if self.steps is not None and not self._next:
+            is_due = TENTH * (step + 1) >= self.steps
         if is_due and not self._has_withdrawn:
             self._next = 2 * self._seen
             self._judge()
@@ -262,9 +255,9 @@ class GroupMeter:
         """Warn of a method that finds no more than uniform sampling, or take the warning back."""
         metrics = self.metrics()
         uniform, low, high = (metrics[f"signal/uniform_share{end}"] for end in ("", "_low", "_high"))
-        flat_K = self.flat()
+        flat_K = self.table.is_flat(self._latest[2])
         if not self._has_warned:
-            sentence = no_gain(uniform, self.chosen(), flat_K, self.rates())
+            sentence = no_gain(uniform, np.isnan(self._latest[0]), flat_K, self._latest[3])
             if sentence is not None:
                 self._has_warned = True
                 _LOG.warning(sentence)
@@ -280,23 +273,11 @@ class GroupMeter:
         for ticket in tickets_P.tolist():
             self._open.pop(ticket, None)
 
-    def chosen(self) -> np.ndarray:
-        """Which of the latest groups, bool (K,), have no weight: the method chose them itself."""
-        return np.isnan(self._latest[0])
-
-    def flat(self) -> np.ndarray:
-        """Which of the latest groups, bool (K,), have no signal."""
-        return self.table.is_flat(self._latest[2])
-
-    def rates(self) -> np.ndarray:
-        """Success rates (K,) of the latest groups."""
-        return self._latest[3]
-
     def metrics(self) -> dict[str, float]:
         """The signal and the estimates, NaN where too little is known, and what `_source_metrics` gives."""
         # the same groups as uniform sampling's: the policy learns, and others would be of another policy
         signal = float(self._latest[2].mean()) if self._latest.size else np.nan
-        weight_K, offset_K, variance_K, *_ = self._latest[:, ~self.chosen()]
+        weight_K, offset_K, variance_K, *_ = self._latest[:, ~np.isnan(self._latest[0])]
         total, squares = weight_K.sum(), np.square(weight_K).sum()
         count = total**2 / squares if squares else 0.0
         variance = share = low = high = np.nan
@@ -346,12 +327,11 @@ class GroupMeter:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         tickets, open_T2, latest = state["tickets"], state["open"], state["latest"]
         are_weights = open_T2.shape == (len(tickets), 2) and (open_T2[:, :1] > 0).all()
-        check_state(are_weights, "meters/open", "is not of weights")
+        check_state(are_weights, "meters/open")
         is_window = len(latest) == 5 and latest.shape[1] <= WINDOW
-        check_state(is_window and not (latest[[0, 2]] <= -1).any(), "meters/latest", "is not of groups")
+        check_state(is_window and not (latest[[0, 2]] <= -1).any(), "meters/latest")
         check_prompt_numbers(latest[4], self.table.size, "meters/latest")
-        rows = zip(tickets.tolist(), open_T2.tolist(), strict=True)
-        self._open = {ticket: (weight, offset) for ticket, (weight, offset) in rows}
+        self._open = dict(zip(tickets.tolist(), map(tuple, open_T2.tolist()), strict=True))
         self._latest = latest.copy()
 
 

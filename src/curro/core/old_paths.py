@@ -12,7 +12,7 @@ from types import ModuleType
 
 _CORE = (
     "curriculum", "prompts", "tickets", "groups", "verdicts", "meters", "policy", "errors", "configuration",
-    "loading",    "registry", "text", "intervals",
+    "loading", "registry", "text", "intervals",
 )  # fmt: skip
 
 MOVED = {

@@ -66,7 +66,6 @@ class Policy(Protocol):
 LIKELIEST = 20
 """Of how many tokens in a place a server is asked; vLLM gives no more by default."""
 
-
 _MOST_TOKENS = 1 << 20
 """No vocabulary has more."""
 
@@ -84,10 +83,8 @@ def entropy_of_likeliest(log_probs_K: Sequence[float], temperature: float = 1.0)
     same tokens are tempered, which gives an estimate and no bound.
 
     Source: curro's own. For the two tokens after 300 prompts SmolLM2-135M has mean entropies of 1.06 and 1.20
-    nats. The bound from 20 tokens is 0.21 and 0.12 too low on average and orders prompts as the entropies do
-    (rank correlations 0.9997 and 0.998), that from 5 tokens is 0.34 and 0.23 too low. With the rest as one
-    token, the bound from 20 is 0.51 and 0.31 too low, with rank correlations of 0.996 and 0.974
-    (`python -m benchmarks.learning.likeliest_tokens`).
+    nats; the bound from 20 tokens is 0.21 and 0.12 too low on average, with rank correlations of 0.9997 and
+    0.998 (`python -m benchmarks.learning.likeliest_tokens`).
 
     Args:
         log_probs_K: natural logarithms of the K likeliest tokens' probabilities at temperature 1, K >= 1.
@@ -124,15 +121,11 @@ class AuxiliarySamples:
 def join_auxiliary(
     batches: Sequence[AuxiliarySamples],
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], np.ndarray, np.ndarray]:
-    """The J auxiliary samples of several verdicts as one list.
-
-    Returns:
-        Prompts and completions, J sequences of token ids each; advantages and weights, float64 (J,).
-    """
+    """Prompts and completions of several verdicts' J samples, their advantages and weights, float64 (J,)."""
     prompts_J = [ids for batch in batches for ids in batch.prompt_ids]
     completions_J = [ids for batch in batches for ids in batch.completion_ids]
-    advantages_J = np.array([advantage for batch in batches for advantage in batch.advantages], np.float64)
-    weights_J = np.array([batch.weight for batch in batches for _ in batch.prompt_ids], np.float64)
+    advantages_J = np.concatenate([np.empty(0), *(batch.advantages for batch in batches)])
+    weights_J = np.repeat([batch.weight for batch in batches], [len(batch.prompt_ids) for batch in batches])
     return prompts_J, completions_J, advantages_J, weights_J
 
 
@@ -153,9 +146,8 @@ def tokens_divisor(aggregation: str, *, tokens: float, rollouts: int, norm: floa
     """The number by which the policy loss divides each rollout's sum over tokens.
 
     METIS' (2) and (9) are means over sequences of sums over tokens, "seq-mean-token-sum". Other losses divide
-    these sums further, by a number or by lengths, so that the weights of all R rollouts' T tokens sum to 1:
-    that is T / R times more for a token of (2). The auxiliary loss is divided by the same number, and lambda
-    means what it means in (10) with every loss.
+    these sums further. The auxiliary loss is divided by the same number, so that lambda means what it means
+    in (10) with every loss.
 
     Args:
         aggregation: how the loss is put together from tokens, by verl's name (`loss_agg_mode`).

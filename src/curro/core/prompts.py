@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from curro.core import identity
 from curro.core.checkpoint import check_state
-from curro.core.errors import CheckpointError, ConfigError
+from curro.core.errors import CheckpointError, ConfigError, require
 from curro.core.text import preview
 
 if TYPE_CHECKING:
@@ -30,15 +31,13 @@ OTHER = "other"
 class PromptTable:
     """What is remembered of every prompt: the columns of the port and those a method adds.
 
-    A prompt is a dense integer 0..N-1. The data set's own keys stay with the data set: the table
-    holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
+    A prompt is a dense integer 0..N-1. The table holds a reference to the data set's keys for messages and
+    for its data frame, and saves the fingerprint alone. The port keeps `prompts_in_flight`, int64, whose
+    `in_flight` is set, and `signal_parts`, the parts of the reward that are the signal; empty: the trained
+    reward.
 
     Attributes:
         source_column: the column of the rows that names a prompt's source; None if no row has one.
-        prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
-            it.
-        signal_parts: the parts of the reward that are the signal, which `reward_range` is then of; empty: the
-            trained reward. The port keeps them.
 
     Args:
         prompts: the number of prompts N, or a sequence of the data set's N keys.
@@ -76,7 +75,7 @@ class PromptTable:
             self.fingerprint = fingerprint or f"{self.size} prompts"
         else:
             _check_keys(self.keys)
-            self.fingerprint = fingerprint or _fingerprint(self.keys)
+            self.fingerprint = fingerprint or identity.fingerprint(self.keys)
         self.reward_range = _read_range(reward_range)
         self.signal_parts: tuple[str, ...] = ()
         self.has_shares = False
@@ -120,12 +119,9 @@ class PromptTable:
         return column
 
     def __getitem__(self, name: str) -> np.ndarray:
-        try:
-            return self.columns[name]
-        except KeyError:
-            raise KeyError(
-                f"no column {name!r} in the prompt table; it has {', '.join(self.columns)}"
-            ) from None
+        if name not in self.columns:
+            raise KeyError(f"no column {name!r} in the prompt table; it has {', '.join(self.columns)}")
+        return self.columns[name]
 
     def __len__(self) -> int:
         return self.size
@@ -178,19 +174,23 @@ class PromptTable:
     def column_of_rows(self, column: str) -> list[Any]:
         """The N values of a column of the data set, None where a row has no such column."""
         assert self.rows is not None
-        return list(_column_of(self.rows, column))
+        return identity.column_of(self.rows, column)
 
     def success_rate(self, mean: np.ndarray) -> np.ndarray:
         """Mean rewards on the scale where 0 is complete failure and 1 complete success."""
         low, high = self.reward_range
         return (mean - low) / (high - low)
 
+    def informativeness(self, variance: np.ndarray) -> np.ndarray:
+        """Reward variances in squared reward ranges, p(1-p) for 0/1 rewards."""
+        low, high = self.reward_range
+        return variance / (high - low) ** 2
+
     def is_flat(self, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Whether groups of this reward variance count as without signal.
 
-        A 0/1 group has p <= tolerance or p >= 1 - tolerance exactly when its variance is at most
-        tolerance (1 - tolerance), so this is the papers' rule and holds for any rewards. A tolerance
-        of 0 allows for rounding.
+        A 0/1 group has p <= tolerance or p >= 1 - tolerance exactly when its variance is at most tolerance
+        (1 - tolerance), so this is the papers' rule for any rewards. A tolerance of 0 allows for rounding.
         """
         return variance <= flat_variance(tolerance, self.reward_range)
 
@@ -217,17 +217,18 @@ class PromptTable:
         }
 
     def census(self) -> tuple[int, int, int, float, float]:
-        """Summarise the prompts seen so far by their latest visit.
+        """Count the prompts seen, solved and without variance by their latest visit.
 
-        Returns how many there are, how many are solved and how many have no variance; the mean and the
-        standard deviation of their success rates, NaN of none.
+        Returns the three counts, and the mean and standard deviation of success rates, NaN of none.
         """
         seen = np.flatnonzero(self.columns["visits"])
         mean_S, variance_S = (
             self.columns[name][seen].astype(np.float64) for name in ("reward_mean", "reward_variance")
         )
-        rate_S, flat_S = self.success_rate(mean_S), self.is_flat(variance_S)
-        solved, flat = np.count_nonzero(flat_S & (rate_S >= 0.5)), np.count_nonzero(flat_S)
+        rate_S = self.success_rate(mean_S)
+        flat, solved = (
+            np.count_nonzero(of) for of in (self.is_flat(variance_S), self.is_solved(mean_S, variance_S))
+        )
         spread = (float(rate_S.mean()), float(rate_S.std())) if len(seen) else (np.nan, np.nan)
         return len(seen), int(solved), int(flat), *spread
 
@@ -270,55 +271,35 @@ def flat_variance(tolerance: float, reward_range: tuple[float, float] = (0.0, 1.
     return max(tolerance * (1 - tolerance), 1e-12) * (high - low) ** 2 * (1 + 1e-9)
 
 
-def _fingerprint(keys: Sequence[str]) -> str:
-    from curro.core.identity import fingerprint
-
-    return fingerprint(keys)
-
-
 def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
     if rows is None or not len(rows):
         return None
     for some in ([rows[0]], rows):
         for name in SOURCES:
-            if any(value is not None for value in _column_of(some, name)):
+            if any(value is not None for value in identity.column_of(some, name)):
                 return name
     return None
-
-
-def _column_of(rows: Sequence[Mapping[str, Any]], column: str) -> Iterable[Any]:
-    """The values of a column of a data set's rows, None where a row has no such column."""
-    names = getattr(rows, "column_names", None)
-    if names is None:
-        return (row.get(column) for row in rows)
-    return rows[column] if column in names else [None] * len(rows)  # type: ignore[call-overload]
 
 
 def _check_keys(keys: Sequence[str]) -> None:
     """Refuse keys that are not unique, or that no file can store."""
     seen: dict[str, int] = {}
     for row, key in enumerate(keys):
-        if isinstance(key, str):
-            if not key.isascii():
-                _refuse_surrogates(key, row)
-        elif not isinstance(key, Integral):
+        if not isinstance(key, str | Integral):
             raise ConfigError(
                 f"prompt {row} is {key!r:.50}: prompts are rows with a column `prompt`, their keys, or their "
                 "number"
             )
+        try:
+            str(key).encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(
+                f"the key of prompt {row} holds half a character ({key[error.start]!a}), which no file can "
+                "store: mend the key"
+            ) from None
         first = seen.setdefault(key, row)
         if first != row:
             raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")
-
-
-def _refuse_surrogates(key: str, row: int) -> None:
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"the key of prompt {row} holds half a character ({key[error.start]!a}), which no file can "
-            "store: mend the key"
-        ) from None
 
 
 def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
@@ -327,10 +308,8 @@ def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
         low, high = (float(bound) for bound in reward_range)
     except (TypeError, ValueError, OverflowError):
         low = high = np.nan
-    if not (np.isfinite(high - low) and low < high):
-        raise ConfigError(
-            f"reward_range is (failure, success) with failure < success, not {reward_range!r:.80}"
-        )
+    is_range = np.isfinite(high - low) and low < high
+    require(is_range, "reward_range", "(failure, success) with failure < success", reward_range)
     if not 1e-100 <= high - low <= 1e100:
         wrong = "small to be told from 0" if high - low < 1 else "large for floating-point numbers"
         raise ConfigError(
@@ -341,21 +320,17 @@ def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
 
 def _check_columns(saved: Mapping[str, np.ndarray], columns: Mapping[str, np.ndarray]) -> None:
     """Compare saved columns with the columns of a table that is to continue with them."""
-    if set(saved) != set(columns):
+    kinds, needed = (
+        {name: f"{column.dtype}{column.shape}" for name, column in sorted(table.items())}
+        for table in (saved, columns)
+    )
+    if kinds != needed:
         raise CheckpointError(
-            f"the saved prompt table has the columns {sorted(saved)}, this one {sorted(columns)}: "
-            "load it with the curriculum that saved it"
+            f"the saved prompt table has the columns {kinds}, this one {needed}: load it with the curriculum "
+            "that saved it"
         )
-    for name, column in columns.items():
-        earlier = saved[name]
-        if earlier.shape != column.shape or earlier.dtype != column.dtype:
-            raise CheckpointError(
-                f"saved column {name!r} is {earlier.dtype}{earlier.shape}, "
-                f"this table needs {column.dtype}{column.shape}"
-            )
     seen_N = saved["visits"] > 0
     mean_S, variance_S = saved["reward_mean"][seen_N], saved["reward_variance"][seen_N]
-    check_state((saved["visits"] >= 0).all(), "table/visits", "is below 0")
-    check_state((saved["last_step"] >= -1).all(), "table/last_step", "is below -1")
+    check_state((saved["visits"] >= 0).all() and (saved["last_step"] >= -1).all(), "table/visits")
     is_moment = np.isfinite([mean_S, variance_S]).all() and (variance_S >= 0).all()
-    check_state(is_moment, "table/reward_mean or reward_variance", "is of no rewards")
+    check_state(is_moment, "table/reward_mean or reward_variance")

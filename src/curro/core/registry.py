@@ -66,22 +66,12 @@ VERIFIERS = {
 """Rewards that verify an answer, by name: a class, which makes a verifier of its options, or a verifier."""
 
 OUTCOMES = {
-    *VERIFIERS,
-    *(
-        "lab",
-        "bfcl",
-        "verifiers",
-        "verifier",
-        "verify",
-        "accuracy",
-        "accuracy_reward",
-        "accuracy_reward_func",
-    ),
-    *("reasoning_accuracy_reward", "correct", "correct_reward", "correctness", "correctness_reward"),
-    *("correctness_reward_func", "is_correct", "answer_reward", "answer_correctness", "check_answer"),
-    *("exact_match", "exact_match_reward", "equation_reward_func", "math_reward", "code_reward"),
-    *("pass_rate", "tests_passed", "unit_test_reward"),
-}
+    *VERIFIERS, "lab", "bfcl", "verifiers", "verifier", "verify", "accuracy", "accuracy_reward",
+    "accuracy_reward_func", "reasoning_accuracy_reward", "correct", "correct_reward", "correctness",
+    "correctness_reward", "correctness_reward_func", "is_correct", "answer_reward", "answer_correctness",
+    "check_answer", "exact_match", "exact_match_reward", "equation_reward_func", "math_reward", "code_reward",
+    "pass_rate", "tests_passed", "unit_test_reward",
+}  # fmt: skip
 """Names under which curro, TRL and users' scripts have the part of a reward that verifies the answer."""
 
 REWARDS = {
@@ -126,7 +116,12 @@ def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise ConfigError(f"{kind} needs a name: one of {', '.join(sorted(BUILTIN[kind]))}, or module:Class")
-    method = construct(f"{kind} {name!r}", _factory(kind, name), options, positional)
+    target = BUILTIN[kind].get(name, name)
+    if ":" not in target:
+        raise ConfigError(
+            f"no {kind} is called {name!r:.100}{_hint(name, BUILTIN[kind])}; your own is module:Class"
+        )
+    method = construct(f"{kind} {name!r}", load_object(target, kind), options, positional)
     # by this a checkpoint knows a method that is an option of another one
     method.built_from = {"name": name, **options, **({"": positional} if positional else {})}
     return method
@@ -146,25 +141,23 @@ def construct(
             signature says (`int`, `float`, `bool`, `str`), or that it refuses with a TypeError.
     """
     try:
-        signature = inspect.signature(factory)
+        parameters = inspect.signature(factory).parameters
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{label} cannot be built from options: {error}") from error
-    known = [p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    known = {name: p for name, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if len(positional) > len(known):
         raise ConfigError(f"{label} takes {len(known)} options, not {len(positional)}")
     options = dict(zip(known, positional, strict=False)) | options
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    for option in options:
-        if option not in known and not takes_any:
-            raise ConfigError(f"{label} has no option {option!r}{_hint(option, [*also, *known])}")
+    for option, value in options.items():
         if option in known:
-            if options[option] is None and signature.parameters[option].annotation in (str, "str"):
+            annotation = known[option].annotation
+            if value is None and annotation in (str, "str"):
                 options[option] = "none"  # which is a word like another, where an option is text
-            _check_type(f"{label}: {option}", options[option], signature.parameters[option].annotation)
-    parameters = signature.parameters.values()
-    needed = [
-        p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]
+            _check_type(f"{label}: {option}", options[option], annotation)
+        elif not takes_any:
+            raise ConfigError(f"{label} has no option {option!r}{_hint(option, [*also, *known])}")
+    needed = [name for name, p in known.items() if p.default is p.empty]
     missing = [name for name in needed if name not in options]
     if missing:
         raise ConfigError(f"{label} needs {' and '.join(needed)}; missing: {', '.join(missing)}")
@@ -222,10 +215,10 @@ def expand_curriculum(settings: Mapping[str, Any]) -> dict[str, Any]:
     `{"curriculum": "uniform admission=signal", "seed": 1}` becomes `{"selection": {"name": "uniform"},
     "admission": {"name": "signal"}, "seed": 1}`. So a host's settings take what `--curriculum` takes.
     """
-    parts = {name: value for name, value in settings.items() if name != "curriculum"}
-    if "curriculum" not in settings:
+    parts = dict(settings)
+    if "curriculum" not in parts:
         return parts
-    text = settings["curriculum"]
+    text = parts.pop("curriculum")
     if not isinstance(text, str):
         raise ConfigError(
             f"curriculum is a text as 'frontier admission=signal', not {text!r}; dicts stand under "
@@ -252,23 +245,15 @@ def _check_type(option: str, value: Any, annotation: Any) -> None:
 
 def _value(text: str) -> Any:
     text = text.strip()
-    if text.lower() in ("true", "false", "none"):
-        return {"true": True, "false": False, "none": None}[text.lower()]
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
     for number in (int, float):
         try:
             return number(text)
         except ValueError:
             pass
     return text
-
-
-def _factory(kind: str, name: str) -> Any:
-    spec = BUILTIN[kind].get(name, name)
-    if ":" not in spec:
-        raise ConfigError(
-            f"no {kind} is called {name!r:.100}{_hint(name, BUILTIN[kind])}; your own is module:Class"
-        )
-    return load_object(spec, kind)
 
 
 def _hint(wrong: str, right: Any) -> str:

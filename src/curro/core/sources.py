@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from curro.core.bases import Choice, Selection
-from curro.core.checkpoint import check_state
+from curro.core.checkpoint import Stateful, check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
 
@@ -29,7 +29,7 @@ def read_weights(value: Any) -> dict[str, float]:
     return weights
 
 
-class SourceMixture:
+class SourceMixture(Stateful):
     """Shares of sources: of all prompts drawn, source s has w_s / sum(w).
 
     Each prompt of a draw adds its share to what every source is due, and a prompt of a source takes 1 from
@@ -39,13 +39,10 @@ class SourceMixture:
 
     The selection is asked for prompts as ever. It takes back prompts of a source that has its share in this
     draw, and is asked for others, while the prompts of such sources are marked as in flight. So it keeps its
-    order within each source.
-
-    Args:
-        table: the prompt table, whose rows have sources.
-        selection: hears which prompts it has back.
-        weights: of each source; one of weight 0 is not drawn.
+    order within each source. A source of weight 0 is not drawn.
     """
+
+    remembered = ("due_S", "names")
 
     def __init__(
         self, table: PromptTable, selection: Selection, name: str, weights: Mapping[str, float]
@@ -127,12 +124,8 @@ class SourceMixture:
         due_S = self.due_S + len(prompts) * self.share_S - drawn_S
         self.due_S = np.clip(due_S, -1, len(self.names))
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"due": self.due_S.copy(), "names": self.names}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        due_S = state["due"]
-        check_state(state["names"] == self.names, "mixture/names", "are not the sources of the data")
-        is_due = due_S.shape == self.due_S.shape and (due_S >= -1).all() and (due_S <= len(due_S)).all()
-        check_state(is_due, "mixture/due", "is not a number of prompts for each source")
-        self.due_S = due_S.copy()
+    def load_state_dict(self, state: Any) -> None:
+        check_state(state["names"] == self.names, "mixture/names")
+        super().load_state_dict(state)
+        is_due = self.due_S.shape == self.share_S.shape and (self.due_S >= -1).all()
+        check_state(is_due and (self.due_S <= len(self.names)).all(), "mixture/due")

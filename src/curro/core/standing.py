@@ -11,32 +11,22 @@ from curro.core.intervals import Interval, agresti_coull, ratio_interval
 
 WINDOW = 1024
 """Groups that are looked at, the latest."""
-
 UNIFORM_LEAST = 16
 """The effective number of groups from which on there is an estimate for uniform sampling."""
-
 LEAST_CHOSEN = 32
 """The number of groups that the method chose itself from which on it is judged."""
-
 LEAST_GAIN, LEAST_DIFFERENCE = 1.1, 0.02
-"""The factor over uniform sampling's share of groups with a signal, and the difference, up to which the
-method finds no more."""
-
+"""How far above uniform sampling's share, as a factor and a difference, a method's finds no more."""
 MOST = 0.6
 """Uniform sampling's share of groups with a signal above which little can be saved."""
-
 FLAT = 0.9
 """The share of random prompts that are solved, or fail, in all rollouts, above which nothing can be found."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A method's groups and what uniform sampling would have found in their place.
-
-    Attributes:
-        count: the number of the latest groups, at most 1,024.
-        share: the share of these with a signal.
-        uniform, ends: the estimate for uniform sampling in the same groups, and its 95% interval.
+    """The number of a method's latest groups, the share of them with a signal, and the estimate of what
+    uniform sampling would have found in their place, with the ends of its 95% interval.
     """
 
     count: int
@@ -104,9 +94,8 @@ def no_gain(uniform: float, chosen_K: np.ndarray, flat_K: np.ndarray, rate_K: np
     share = float(np.mean(~flat_K[chosen_K]))
     if share > max(LEAST_GAIN * uniform, uniform + LEAST_DIFFERENCE):
         return None
-    random_K = ~chosen_K
-    solved = float(np.mean(flat_K[random_K] & (rate_K[random_K] > 0.5)))
-    failed = float(np.mean(flat_K[random_K] & (rate_K[random_K] <= 0.5)))
+    flat_R, rate_R = flat_K[~chosen_K], rate_K[~chosen_K]
+    solved, failed = float(np.mean(flat_R & (rate_R > 0.5))), float(np.mean(flat_R & (rate_R <= 0.5)))
     if flat_K.all() and np.ptp(rate_K) == 0 and 0 < rate_K[0] < 1:
         cause = "All rollouts had the same reward: it may not depend on the completion."
     elif uniform > MOST:

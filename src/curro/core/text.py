@@ -36,11 +36,7 @@ PREVIEW = 80
 def prompt_text(prompt: Any, separator: str = "\n", *, with_system: bool = False) -> str:
     """The text of a row's prompt: of a conversation, its messages without their roles.
 
-    Args:
-        prompt: a text, or messages, in a list or as Parquet has them in an array; whatever in it is no
-            message is left out.
-        separator: stands between two messages.
-        with_system: keep the system's messages.
+    Messages come in a list, or as Parquet has them in an array; what else is in it is left out.
     """
     if isinstance(prompt, str) or not _is_sequence(prompt):
         return "" if prompt is None else str(prompt)

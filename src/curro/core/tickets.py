@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.checkpoint import check_prompt_numbers, check_state
+from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError, TicketError
 from curro.core.prompts import PromptTable
 
@@ -40,11 +40,7 @@ class TicketLedger:
         return len(self.tickets)
 
     def open(
-        self,
-        prompts: np.ndarray,
-        step: int,
-        weights: np.ndarray,
-        rollouts: np.ndarray | int = 0,
+        self, prompts: np.ndarray, step: int, weights: np.ndarray, rollouts: np.ndarray | int = 0
     ) -> np.ndarray:
         """Give out a ticket for each prompt, drawn with these importance weights; returns the tickets.
 
@@ -53,30 +49,23 @@ class TicketLedger:
         Raises:
             ConfigError: a number that is not a prompt's, or one twice or in flight.
         """
-        in_flight = self.table["in_flight"]
-        is_wrong_P = (prompts < 0) | (prompts >= self.table.size)
-        if not is_wrong_P.any():
-            _, first = np.unique(prompts, return_index=True)
-            is_wrong_P[:] = True  # a prompt that comes again
-            is_wrong_P[first] = in_flight[prompts[first]]
-        if is_wrong_P.any():
-            wrong = int(is_wrong_P.argmax())
-            number, known = int(prompts[wrong]), f"0..{self.table.size - 1}"
-            what = f"{number}, which is in flight"
-            if number in prompts[:wrong]:
-                what = f"{number} twice"
-            elif not 0 <= number < self.table.size:
-                what = f"{number}, which is no prompt of {known}"
-            raise ConfigError(
-                f"the selection chose {what}: choose distinct prompts of {known} that are not in flight"
-            )
+        in_flight, known = self.table["in_flight"], f"0..{self.table.size - 1}"
+        numbers, count = np.unique(prompts, return_counts=True)
+        inside = numbers[(numbers >= 0) & (numbers < self.table.size)]
+        for wrong, problem in (
+            (np.setdiff1d(numbers, inside), f", which is no prompt of {known}"),
+            (numbers[count > 1], " twice"),
+            (inside[in_flight[inside]], ", which is in flight"),
+        ):
+            if len(wrong):
+                raise ConfigError(
+                    f"the selection chose {wrong[0]}{problem}: choose distinct prompts of {known} that are "
+                    "not in flight"
+                )
         in_flight[prompts] = True
-        before, after = len(self), len(self) + len(prompts)
-        rows = np.empty((len(_COLUMNS), after), np.int64)
-        rows[:, :before] = self._rows
-        rows[0, before:] = tickets = np.arange(self.selected, self.selected + len(prompts))
-        rows[1, before:], rows[2, before:], rows[3, before:] = prompts, step, rollouts
-        self._keep(rows, np.concatenate([self.weights, weights]))
+        tickets = np.arange(self.selected, self.selected + len(prompts))
+        opened = np.stack(np.broadcast_arrays(tickets, prompts, step, rollouts))
+        self._keep(np.hstack([self._rows, opened]), np.concatenate([self.weights, weights]))
         self.selected += len(prompts)
         return tickets
 
@@ -110,14 +99,8 @@ class TicketLedger:
 
     def settle(self, rows: np.ndarray, *, observed: bool) -> None:
         """Close the tickets at `rows`."""
-        in_flight = self.table["in_flight"]
-        in_flight[self.prompts[rows]] = False
-        if len(rows) == len(self):
-            self._keep(self._rows[:, :0], self.weights[:0])
-        else:
-            is_left = np.ones(len(self), np.bool_)
-            is_left[rows] = False
-            self._keep(self._rows[:, is_left], self.weights[is_left])
+        self.table["in_flight"][self.prompts[rows]] = False
+        self._keep(np.delete(self._rows, rows, axis=1), np.delete(self.weights, rows))
         if observed:
             self.observed += len(rows)
         else:
@@ -145,21 +128,15 @@ class TicketLedger:
         """
         rows = np.array([state[name] for name in _COLUMNS], np.int64)
         weights, selected = state["weights"], state["selected"]
-        tickets, prompts, steps, rollouts = rows
+        tickets, prompts = rows[:2]
         are_counts = min(state["observed"], state["dropped"]) >= 0 and selected < 2**62
         adds_up = selected == state["observed"] + state["dropped"] + len(tickets)
         check_state(are_counts and adds_up, "ledger", "has counts that do not add up")
         are_weights = weights.shape == tickets.shape and ((weights >= 0) & np.isfinite(weights)).all()
-        check_state(are_weights, "ledger/weights", "are not weights")
-        in_order = (np.diff(tickets) > 0).all() and tickets.min(initial=0) >= 0
-        is_given_out = in_order and tickets.max(initial=-1) < selected
-        check_state(is_given_out, "ledger/tickets", "were not given out so")
-        check_state((steps >= 0).all() and (rollouts >= 0).all(), "ledger", "has numbers below 0")
-        check_prompt_numbers(prompts, self.table.size, "ledger/prompts")
-        check_state(len(np.unique(prompts)) == len(prompts), "ledger/prompts", "stand twice")
-        in_flight = np.zeros(self.table.size, np.bool_)
-        in_flight[prompts] = True
-        same = np.array_equal(in_flight, self.table["in_flight"])
+        check_state(are_weights, "ledger/weights")
+        in_order = (np.diff(tickets) > 0).all() and tickets.max(initial=-1) < selected
+        check_state(in_order and rows.min(initial=0) >= 0, "ledger/tickets")
+        same = np.array_equal(np.sort(prompts), np.flatnonzero(self.table["in_flight"]))
         check_state(same, "table/in_flight", "is not of the prompts of the open tickets")
         for name in _COUNTS:
             setattr(self, name, state[name])

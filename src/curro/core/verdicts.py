@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.bases import Reason
+from curro.core.bases import Choice, Reason
+from curro.core.groups import Rows
 from curro.core.policy import AuxiliarySamples
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Rows):
     """What the update needs to know of finished groups.
 
     Attributes:
@@ -47,12 +48,7 @@ class Verdict:
 
     def take(self, rows: ArrayLike) -> Verdict:
         """The groups at `rows`, without the auxiliary samples: those belong to no single group."""
-        arrays = {
-            column.name: getattr(self, column.name)
-            for column in fields(self)
-            if column.name != "auxiliary_samples"
-        }
-        return Verdict(**{name: array[np.atleast_1d(rows)] for name, array in arrays.items()})
+        return replace(super().take(rows), auxiliary_samples=None)
 
 
 @dataclass(frozen=True)
@@ -67,12 +63,7 @@ def multiply_credit(
     verdicts: Verdict | Credited | Sequence[Verdict | Credited],
     batch_weights: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """The advantages of all groups of a batch times their weights, float64 (P, G).
-
-    Args:
-        verdicts: as `Curriculum.credit` takes them.
-        batch_weights: turns the importance weights (P,) at draw time into the batch's (P,).
-    """
+    """The advantages of all groups of a batch times the weights that `batch_weights` makes of theirs."""
     parts = list(verdicts) if isinstance(verdicts, Iterable) else [verdicts]
     size = max((part.advantages.shape[1] for part in parts), default=0)
     padded = [np.pad(part.advantages, ((0, 0), (0, size - part.advantages.shape[1]))) for part in parts]
@@ -82,25 +73,16 @@ def multiply_credit(
 
 
 @dataclass(frozen=True, repr=False)
-class Draw:
-    """Prompts to roll out; arrays of shape (P,).
+class Draw(Choice):
+    """Prompts to roll out: a choice, whose weights `Curriculum.credit` relates to the batch's, with tickets.
 
     Attributes:
-        prompts: int64, the prompts' numbers in the data set, distinct.
-        tickets: int64, to be settled by `observe` or `drop`.
-        probabilities: float64, of drawing this prompt when it was drawn; NaN if nothing was random,
-            or it is not known.
-        weights: float64, importance weights, which `Curriculum.credit` relates to the batch's.
-        reasons: uint8, why each was chosen (`curro.Reason`).
-        rollouts: int64, how many rollouts each prompt gets; 0 where the host decides.
+        tickets: int64 (P,), to be settled by `observe` or `drop`.
+        rollouts: int64 (P,), how many rollouts each prompt gets; 0 where the host decides.
         step: how many training steps had finished.
     """
 
-    prompts: np.ndarray
     tickets: np.ndarray
-    probabilities: np.ndarray
-    weights: np.ndarray
-    reasons: np.ndarray
     rollouts: np.ndarray
     step: int
 
@@ -111,16 +93,3 @@ class Draw:
         counts = Counter(Reason(reason).name.lower() for reason in self.reasons.tolist())
         reasons = ", ".join(f"{count} {name}" for name, count in counts.most_common())
         return f"Draw({len(self)} prompts at step {self.step}{': ' if reasons else ''}{reasons})"
-
-    def take(self, rows: ArrayLike) -> Draw:
-        """The prompts at `rows`."""
-        columns = [column.name for column in fields(self) if column.name != "step"]
-        arrays = {name: getattr(self, name)[rows] for name in columns}
-        return Draw(**arrays, step=self.step)
-
-
-def joined(draws: Sequence[Draw]) -> Draw:
-    """Draws of one step as one."""
-    names = [column.name for column in fields(Draw) if column.name != "step"]
-    columns = {name: np.concatenate([getattr(draw, name) for draw in draws]) for name in names}
-    return Draw(**columns, step=draws[0].step)

@@ -6,16 +6,16 @@ them alone, never on how calls were batched or on a save and a load.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.checkpoint import check_state
+from curro.core.checkpoint import Stateful, check_state
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SEED_FACTOR, _SEED_TERM = 0xD1342543DE82EF95, 0x2545F4914F6CDD1E
 _S12, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (12, 27, 30, 31, 32))
 _HIGH = np.uint64(0xFFFFFFFF00000000)
 _BLOCK = 256
@@ -41,7 +41,7 @@ def _further_uniforms(uniform: float, turns: np.ndarray) -> np.ndarray:
     return ((words >> _S12).astype(np.float64) + 0.5) * 2.0**-52
 
 
-class MaxPriority:
+class MaxPriority(Stateful):
     """The ids of the highest priority leave first and come back with a new priority.
 
     Source: Fatemi, "Prioritized Replay for RL Post-training", section 3, whose heap gives the same ids. Here
@@ -49,17 +49,13 @@ class MaxPriority:
 
     The order is total: the priority first, then a tie-breaker, which is a hash of (seed, id, how often this
     id was pushed). So tied ids come out in a random order, and no stream of random numbers is consumed.
-
-    Args:
-        size: N.
-        seed: seeds the tie-breakers.
     """
+
+    remembered = ("seed", "_priorities_N", "_pushes_N")
 
     def __init__(self, size: int, *, seed: int) -> None:
         self.size, self.seed = size, int(seed)
-        word = (self.seed * 0xD1342543DE82EF95 + 0x2545F4914F6CDD1E) & (2**64 - 1)
-        self._salt = _mixed(np.array([word], np.uint64))
-        self._priority_N = np.full(size, -np.inf)  # -inf for absent ids
+        self._priorities_N = np.full(size, -np.inf)  # -inf for absent ids
         self._pushes_N = np.zeros(size, np.uint32)
         self._tie_N = np.zeros(size, np.uint64)
 
@@ -73,14 +69,15 @@ class MaxPriority:
 
     def push(self, ids: np.ndarray, priorities: ArrayLike) -> None:
         """Add distinct ids, or give those present a new priority: a number, or infinity."""
-        self._priority_N[ids] = priorities
+        self._priorities_N[ids] = priorities
         self._pushes_N[ids] += np.uint32(1)
         self._break_ties(ids)
 
     def _break_ties(self, ids: np.ndarray) -> None:
         ids = np.asarray(ids).astype(np.uint64)
+        salt = _mixed(np.array([(self.seed * _SEED_FACTOR + _SEED_TERM) & (2**64 - 1)], np.uint64))
         words = ids | self._pushes_N[ids].astype(np.uint64) << _S32
-        self._tie_N[ids] = (_mixed(words * _GAMMA + self._salt) & _HIGH) | ids
+        self._tie_N[ids] = (_mixed(words * _GAMMA + salt) & _HIGH) | ids
 
     def pop(self, k: int) -> np.ndarray:
         """Take out the min(k, len) ids of the highest priority, int64; the highest first."""
@@ -88,55 +85,43 @@ class MaxPriority:
             return np.empty(0, np.int64)
         # so many blocks have one priority at least that is as high, and the k highest are not below it;
         # to part all priorities takes long where many are equal
-        best_B = np.maximum.reduceat(self._priority_N, np.arange(0, self.size, _BLOCK))
+        best_B = np.maximum.reduceat(self._priorities_N, np.arange(0, self.size, _BLOCK))
         limit = np.partition(best_B, len(best_B) - k)[len(best_B) - k] if k <= len(best_B) else -np.inf
-        ids = np.flatnonzero(self._priority_N > limit)
+        ids = np.flatnonzero(self._priorities_N > limit)
         if (missing := k - len(ids)) > 0:
-            tied = np.flatnonzero(self._priority_N == limit)
+            tied = np.flatnonzero(self._priorities_N == limit)
             last = np.argpartition(self._tie_N[tied], len(tied) - missing)[len(tied) - missing :]
             ids = np.concatenate([ids, tied[last]])
-        ids = ids[np.lexsort((self._tie_N[ids], self._priority_N[ids]))[::-1][:k]]
-        self._priority_N[ids] = -np.inf
+        ids = ids[np.lexsort((self._tie_N[ids], self._priorities_N[ids]))[::-1][:k]]
+        self._priorities_N[ids] = -np.inf
         return ids
 
     def pop_uniform(self, uniforms: np.ndarray) -> np.ndarray:
         """Take out ids uniformly at random, one for each number in [0, 1), at most all; int64.
 
-        What a number stands for depends on the number and on which ids are present: it
-        is hashed into 256 random ids, of which the first one present is taken. Where none is
-        (few ids are left) it stands for a rank among those present.
+        A number is hashed into 256 random ids, of which the first one present is taken. Where none is (few
+        ids are left) it stands for a rank among those present.
         """
         ids = np.empty(min(len(uniforms), len(self)), np.int64)
         for a, uniform in enumerate(uniforms[: len(ids)].tolist()):
             further = _further_uniforms(uniform, np.arange(_TRIES + 1))
             tried = (further[:_TRIES] * self.size).astype(np.int64)
-            present = tried[self._priority_N[tried] > -np.inf]
+            present = tried[self._priorities_N[tried] > -np.inf]
             ids[a] = present[0] if len(present) else self.ids()[int(further[_TRIES] * len(self))]
-            self._priority_N[ids[a]] = -np.inf
+            self._priorities_N[ids[a]] = -np.inf
         return ids
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._priority_N > -np.inf))
+        return int(np.count_nonzero(self._priorities_N > -np.inf))
 
     def ids(self) -> np.ndarray:
         """The ids present, ascending."""
-        return np.flatnonzero(self._priority_N > -np.inf)
+        return np.flatnonzero(self._priorities_N > -np.inf)
 
-    def state_dict(self) -> dict[str, Any]:
-        """The seed, the priorities (float64, -inf for absent ids), and how often each id was pushed."""
-        return {"seed": self.seed, "priorities": self._priority_N.copy(), "pushes": self._pushes_N.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become what was saved.
-
-        Raises:
-            CheckpointError: a state of another size, or a priority that is no number.
-        """
-        shapes = {state[name].shape for name in ("priorities", "pushes")}
-        check_state(shapes == {(self.size,)}, "index", "is of another number of ids")
-        check_state(not np.isnan(state["priorities"]).any(), "index/priorities", "are no numbers")
-        MaxPriority.__init__(self, self.size, seed=state["seed"])
-        self._priority_N[:], self._pushes_N[:] = state["priorities"], state["pushes"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        shapes = {self._priorities_N.shape, self._pushes_N.shape}
+        check_state(shapes == {(self.size,)} and not np.isnan(self._priorities_N).any(), "index")
         self._break_ties(np.arange(self.size))
 
 
@@ -185,14 +170,11 @@ class Proportional:
     def sample_free(
         self, uniforms: np.ndarray, again: np.ndarray, taken: np.ndarray, taken_ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `sample`, but distinct ids that are not taken.
+        """As `sample`, but distinct ids that are not taken, and their weights over the total.
 
         In order, an id that is taken or came before is drawn anew, by its number in `again`, from the ids of
-        which neither is true. `taken` are flags (N,), set for the distinct ids in `taken_ids` alone.
-        Neither they nor the weights change. At least one positive weight must be left for each.
-
-        Returns:
-            int64 (P,), and each one's weight over the total as the call began.
+        which neither is true. `taken` are flags (N,), set for the distinct ids in `taken_ids` alone. At least
+        one positive weight must be left for each.
         """
         ids, total, drawn = self.sample(uniforms)[0], self.total, set[int]()
         removed: list[tuple[np.ndarray, np.ndarray]] = []

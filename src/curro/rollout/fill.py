@@ -15,7 +15,7 @@ import numpy as np
 from curro.core.bases import Reason
 from curro.core.errors import ExhaustedError, FillError
 from curro.core.groups import Feedback
-from curro.core.verdicts import Draw, Verdict, joined
+from curro.core.verdicts import Draw, Verdict
 from curro.rollout.fill_settings import FillSettings
 
 
@@ -472,7 +472,7 @@ def select_unseen(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: i
         parts.append(draw.take(~again_P) if again_P.any() else draw)
         missing = int(again_P.sum())
         budget = None if budget is None else int(draw.rollouts[again_P].sum())
-    fresh = parts[0] if len(parts) == 1 else joined(parts)
+    fresh = Draw.join(parts)
     fill.give_out(fresh)
     return fresh
 

@@ -49,12 +49,6 @@ def test_joined_features_stand_side_by_side():
     assert features.needs_policy
 
 
-def test_without_texts_the_other_joined_features_are_left():
-    features = Features("text+entropy")
-    features.bind(PromptTable(1))
-    assert features.width == 2
-
-
 @pytest.mark.parametrize("kind", [list, Dataset.from_list])
 def test_texts_are_the_rows_prompts(kind):
     features = Features("text")
@@ -72,10 +66,11 @@ def test_a_text_and_messages_are_read_alike():
 
 
 @pytest.mark.parametrize("rows", [None, [{"question": "?"}]])
-def test_without_texts_there_is_nothing_to_tell(rows):
-    features = Features("text")
+@pytest.mark.parametrize(("names", "width"), [("text", 0), ("text+entropy", 2)])
+def test_without_texts_the_other_features_are_left(rows, names, width):
+    features = Features(names)
     features.bind(PromptTable(1, rows=rows))
-    assert features.width == 0
+    assert features.width == width
 
 
 def counts(texts):
@@ -158,10 +153,8 @@ def test_the_first_choice_goes_by_it(spec):
 
 def trained(known, rates, steps=60):
     texts = [f"{'abcd'[i % 4]} {i}" for i in range(len(rates))]
-    curriculum, rng = (
-        Curriculum("frontier:known=known,candidates=1", prompts_of(known, texts)),
-        np.random.default_rng(0),
-    )
+    curriculum = Curriculum("frontier:known=known,candidates=1", prompts_of(known, texts))
+    rng = np.random.default_rng(0)
     for step in range(steps):
         draw = curriculum.select(8, step=step)
         curriculum.observe(draw.tickets, (rng.random((8, 8)) < rates[draw.prompts, None]) + 0.0)

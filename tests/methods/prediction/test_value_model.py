@@ -96,7 +96,7 @@ def test_targets_of_another_reward_range():
         curriculum = Curriculum({"name": "pcl", "predicts": predicts}, SIZE, reward_range=(-1, 3), seed=2)
         curriculum.attach(Lent())
         feed(curriculum, [[3, 3, 3, -1]], 0)
-        assert curriculum.selection.predictor.unlearned.groups[1].tolist() == [target]
+        assert curriculum.selection.predictor.fresh.groups[1].tolist() == [target]
 
 
 def test_a_step_with_more_outcomes_than_a_batch_takes_some_at_random():
@@ -109,7 +109,7 @@ def test_a_step_with_more_outcomes_than_a_batch_takes_some_at_random():
     model._learn()
     assert [len(part) for part in taken] == [4]
     assert set(taken[0]) <= set(drawn.tolist())
-    assert not model.unlearned
+    assert not model.fresh
 
 
 def test_the_policy_and_torchs_random_numbers_are_left_alone():

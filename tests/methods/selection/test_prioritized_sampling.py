@@ -124,15 +124,6 @@ def test_all_normalizes_by_the_rarest_prompt_of_the_data_set():
         assert weight == pytest.approx({0: expected, 1: 1.0})
 
 
-def test_beta_grows_to_1():
-    port = pspo(2, priority="informativeness", exponent=1, beta=0.4, anneal_steps=10, epsilon=0.0625)
-    report(port, [[1, 1, 0, 0], [0, 0, 0, 0]])
-    for step, beta in ((1, 0.46), (5, 0.7), (10, 1.0), (25, 1.0)):
-        draw = port.select(2, step=step)
-        assert port.selection.batch_weights(draw.weights)[draw.prompts == 0] == pytest.approx(0.2**beta)
-        port.drop(draw.tickets)
-
-
 def test_new_prompts_have_the_priority_of_a_standard_advantage():
     port = pspo(3)
     draw = port.select(1, step=0)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from curro.core.errors import RunError
-from curro.core.intervals import bootstrap_quantiles
+from curro.core.intervals import bootstrap_interval
 from curro.runs.folder import RunFolder, find_runs
 from curro.runs.report.compare import by_curriculum, comparison_table, crossing, isotonic, render_comparison
 from curro.runs.report.page import write_comparison
@@ -111,8 +111,9 @@ def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
 
 def test_quantiles_of_few_seeds_are_further_out():
     # t(9) = 2.262, times sqrt(10 / 9) is 2.385, beyond which the normal distribution has .0085
-    assert bootstrap_quantiles(10, 9) == pytest.approx((0.0085, 0.9915), abs=1e-4)
-    assert bootstrap_quantiles(10_000, 10_000) == pytest.approx((0.025, 0.975), abs=1e-4)
+    values = np.linspace(0, 1, 100_001)
+    assert bootstrap_interval(values, 10, 9) == pytest.approx((0.0085, 0.9915), abs=1e-4)
+    assert bootstrap_interval(values, 10_000, 10_000) == pytest.approx((0.025, 0.975), abs=1e-4)
 
 
 def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):

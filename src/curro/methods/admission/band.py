@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from curro.core.bases import Gate
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.groups import Groups
 
 ENDS = ("neither", "low", "high", "both")
@@ -31,8 +31,7 @@ class DifficultyBand(Gate):
     """
 
     def __init__(self, low: float, high: float, closed: str = "neither") -> None:
-        if closed not in ENDS:
-            raise ConfigError(f"closed is one of {', '.join(ENDS)}, not {closed!r}")
+        require(closed in ENDS, "closed", f"one of {', '.join(ENDS)}", closed)
         if not 0 <= low <= high <= 1 or (low == high and closed != "both"):
             raise ConfigError(f"a band needs 0 <= low < high <= 1, not {low} and {high}")
         self.low, self.high, self.closed = low, high, closed

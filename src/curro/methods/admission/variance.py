@@ -15,9 +15,8 @@ class VarianceBand(Gate):
 
     Source: "Online Difficulty Filtering for Reasoning Oriented RL", section 6.3.
 
-    The variance is what makes a prompt learnable, whatever the distribution of its rewards. It is mean((r -
-    mean r)^2) in squared reward ranges, p(1-p) for 0/1 rewards; `variance:0.09` asks of them what
-    `band:0.1,0.9,both` asks.
+    It is mean((r - mean r)^2) in squared reward ranges, p(1-p) for 0/1 rewards; `variance:0.09` asks of them
+    what `band:0.1,0.9,both` asks.
 
     Args:
         low: admitted from this variance on.
@@ -33,5 +32,4 @@ class VarianceBand(Gate):
         self.low, self.high = low, np.inf if high is None else high
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        low, high = self.table.reward_range
-        return between(groups.variance / (high - low) ** 2, self.low, self.high, "both")
+        return between(self.table.informativeness(groups.variance), self.low, self.high, "both")

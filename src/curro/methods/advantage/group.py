@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from curro.core.bases import Advantage
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.groups import Groups
 
 
@@ -26,8 +26,7 @@ class GroupRelative(Advantage):
     """
 
     def __init__(self, *, divide_by_std: bool = False, epsilon: float = 1e-4) -> None:
-        if not 0 <= epsilon < np.inf:
-            raise ConfigError(f"epsilon is a number from 0, not {epsilon}")
+        require(0 <= epsilon < np.inf, "epsilon", "a number from 0", epsilon)
         self.divide_by_std, self.epsilon = divide_by_std, epsilon
 
     def __call__(self, groups: Groups) -> np.ndarray:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from curro.core.bases import Advantage
-from curro.core.errors import ConfigError
-from curro.core.groups import Groups
+from curro.core.errors import require
+from curro.core.groups import Groups, by_rollouts
 from curro.core.prompts import PromptTable
 
-VARIANCES = ("corrected", "linear", None)
-DEVIATIONS = ("previous", "current")
 _LEAST = 0.01
 """The share of S_t from which S_{t-1} counts as a deviation: advantages are at most ten times as large."""
 
@@ -35,11 +33,8 @@ class Smoothed(Advantage):
     A group of equal rewards gets advantages of zero only where the prompt's history has the same mean:
     else all its rollouts are pushed up, or down, together.
 
-    Groups of other sizes count by their rollouts: with n of them after visits of n' on the same average, a
-    is alpha n / (alpha n + (1 - alpha) n'), which is alpha if sizes are equal. So M and S are as if from the
-    rollouts put together, and a group of 3 moves them less than one of 90.
-
-    M, S and n' are the prompt table's columns `ers_mean`, `ers_variance` and `ers_size`.
+    Groups of other sizes count by their rollouts (`by_rollouts`): a group of 3 moves M and S less than one of
+    90. M, S and the average size are the prompt table's columns `ers_mean`, `ers_variance` and `ers_size`.
 
     Args:
         alpha: weight of the present group, in (0, 1], or "1/n": the mean over all visits.
@@ -61,14 +56,11 @@ class Smoothed(Advantage):
         deviation: str = "previous",
         epsilon: float = 1e-4,
     ) -> None:
-        if alpha != "1/n" and not (isinstance(alpha, float | int) and 0 < alpha <= 1):
-            raise ConfigError(f'alpha is in (0, 1], or "1/n", not {alpha!r}')
-        if variance not in VARIANCES:
-            raise ConfigError(f"variance is corrected, linear or none, not {variance!r}")
-        if deviation not in DEVIATIONS:
-            raise ConfigError(f"deviation is one of {', '.join(DEVIATIONS)}, not {deviation!r}")
-        if not 0 <= epsilon < np.inf:
-            raise ConfigError(f"epsilon is a number from 0, not {epsilon}")
+        is_weight = alpha == "1/n" or (isinstance(alpha, float | int) and 0 < alpha <= 1)
+        require(is_weight, "alpha", 'in (0, 1], or "1/n"', alpha)
+        require(variance in ("corrected", "linear", None), "variance", "corrected, linear or none", variance)
+        require(deviation in ("previous", "current"), "deviation", "previous or current", deviation)
+        require(0 <= epsilon < np.inf, "epsilon", "a number from 0", epsilon)
         self.alpha, self.variance, self.deviation, self.epsilon = alpha, variance, deviation, epsilon
 
     def bind(self, table: PromptTable) -> None:
@@ -85,11 +77,9 @@ class Smoothed(Advantage):
         is_first = visits == 1
         weight = 1 / visits if self.alpha == "1/n" else np.full(len(rows), float(self.alpha))
         size_before = np.where(is_first, size, self.size_N[prompts])
-        average = np.where(size_before == size, size, weight * size + (1 - weight) * size_before)
-        weight = np.where(size_before == size, weight, weight * size / average)
+        weight, self.size_N[prompts] = by_rollouts(weight, size, size_before)
         mean_before = np.where(is_first, mean, self.mean_N[prompts])
-        centre = (1 - weight) * mean_before + weight * mean
-        self.size_N[prompts], self.mean_N[prompts] = average, centre
+        centre = self.mean_N[prompts] = (1 - weight) * mean_before + weight * mean
         scale = np.ones(len(rows))
         if self.variance is not None:
             previous = np.where(is_first, variance, self.variance_N[prompts])

@@ -14,5 +14,10 @@ class Equal(Allocation):
     """
 
     def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
-        count = len(prompts)
-        return np.full(count, budget // count) + (np.arange(count) < budget % count)
+        return divide_equally(budget, len(prompts))
+
+
+def divide_equally(budget: int, count: int) -> np.ndarray:
+    """So many parts of a budget, int64 (count,); where they are not whole, the first get one more."""
+    each, left = divmod(budget, max(count, 1))
+    return np.full(count, each) + (np.arange(count) < left)

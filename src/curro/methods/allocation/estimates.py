@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from curro.core.bases import Allocation, Reason
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 
 
 class Estimates(Allocation):
@@ -25,8 +25,7 @@ class Estimates(Allocation):
     needs_budget = False
 
     def __init__(self, *, estimate: int = 4, train: int = 8) -> None:
-        if not 1 <= estimate <= train:
-            raise ConfigError(f"estimate and train are 1 <= estimate <= train, not {estimate} and {train}")
+        require(1 <= estimate <= train, "estimate", "from 1, and at most `train`", estimate)
         self.estimate, self.train, self.first = estimate, train, train
 
     def initial(self, reasons: np.ndarray) -> np.ndarray:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from curro.core.bases import Allocation, Selection
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.posterior import FadedPosterior
@@ -35,8 +34,7 @@ class Knapsack(Allocation):
     """
 
     def __init__(self, *, least: int = 2, most: int = 128) -> None:
-        if not 0 <= least <= most or most < 1:
-            raise ConfigError(f"least and most are 0 <= least <= most, most from 1, not {least} and {most}")
+        require(0 <= least <= most and most >= 1, "least", "from 0, and at most `most`, from 1", least)
         self.least, self.most = least, most
 
     def check(self, prompts: int, budget: int) -> None:
@@ -69,10 +67,10 @@ class Knapsack(Allocation):
         if self.own is not None:
             self.own.observe(outcome)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Any:
         return {} if self.own is None else self.own.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         if self.own is not None:
             self.own.load_state_dict(state)
 

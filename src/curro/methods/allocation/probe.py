@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from curro.core.bases import Allocation
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.groups import Groups
+from curro.methods.allocation.equal import divide_equally
 
 
 class Probe(Allocation):
     """Gives each prompt a few rollouts, and the rest of the batch's budget to groups whose rewards differ.
 
-    The groups of a batch are looked at together, when each has its first rollouts. Those whose rewards differ
-    share what is left of the budget equally, up to `most` rollouts each; the others end. The rest
-    is left over.
-
-    Groups go on because they differ, which biases their means towards one half; docs/allocation.md says what
-    that does to the gradient.
+    When each group of a batch has its first rollouts, those whose rewards differ share what is left of the
+    budget equally, up to `most` rollouts each; the others end. Groups go on because they differ, which biases
+    their means towards one half; docs/allocation.md says what that does to the gradient.
 
     Source: after "SPEED-RL" (arXiv 2506.09016), for a whole batch.
 
@@ -32,8 +30,7 @@ class Probe(Allocation):
     needs_budget, looks_first = False, True
 
     def __init__(self, *, first: int = 2, most: int = 16) -> None:
-        if not 2 <= first <= most:
-            raise ConfigError(f"first and most are 2 <= first <= most, not {first} and {most}")
+        require(2 <= first <= most, "first", "from 2, and at most `most`", first)
         self.first, self.most = first, most
 
     def more(self, groups: Groups, budget: int) -> np.ndarray:
@@ -41,9 +38,6 @@ class Probe(Allocation):
         room = max(0, self.most - groups.scored.shape[1])
         further_P = np.zeros(len(groups.prompts), np.int64)
         differing = np.flatnonzero(~self.table.is_flat(groups.variance))
-        if len(differing):
-            spent = min(budget, room * len(differing))
-            each, left = divmod(spent, len(differing))
-            further_P[differing] = each
-            further_P[differing[:left]] += 1
+        spent = min(budget, room * len(differing))
+        further_P[differing] = divide_equally(spent, len(differing))
         return further_P

@@ -37,15 +37,13 @@ class Features:
     """Turns prompts into D numbers that a regression reads: any of three kinds, side by side.
 
     1. Of a prompt's text hashed counts of what it is made of (`text_features`), where the table has texts.
-    2. The entropies of the policy's first two tokens after a prompt. A policy that is sure of its answer
-       fails always or never; one that hesitates may do either. They are kept in the table's columns
-       `first_entropy` and `second_entropy`, in nats. The policy is asked about a prompt once, when the prompt
-       is first a candidate, so that all of them together cost one reading of the data set. It is not
-       asked again, though these numbers change as it learns.
+    2. The entropies of the policy's first two tokens after a prompt, in nats: a policy that is sure of its
+       answer fails always or never. They are kept in the table's columns `first_entropy` and
+       `second_entropy`. The policy is asked about a prompt once, when the prompt is first a candidate, so
+       that all of them together cost one reading of the data set.
     3. The logit of a pass rate that was known before the first rollout. The regression starts with a weight
-       of 1 on this logit, which takes the column at its word, and then learns what the column is worth:
-       everything where the same model has these rates, less where another model has them, and nothing
-       where they are noise. A prompt without a known rate gets the mean of all logits.
+       of 1 on this logit, which takes the column at its word, and then learns what the column is worth. A
+       prompt without a known rate gets the mean of all logits.
 
     Args:
         names: "text", "entropy" or both, joined by "+"; empty for neither.
@@ -133,9 +131,8 @@ def text_features(texts: Sequence[str]) -> np.ndarray:
     """Counts of the bytes and hashed counts of the words of each text, and lengths: float64 (P, D).
 
     A byte that occurs c times has the value c up to 4, and 4 (1 + log(c / 4)) above that: where each letter
-    is a step that can fail, two letters cost twice as much as one. A word has the value log(1 + c).
-    The last two columns are 3 log(1 + length) in bytes and in words, because longer problems tend to be
-    harder; they carry what a few groups teach over to prompts that consist of other letters.
+    is a step that can fail, two letters cost twice as much as one. A word has the value log(1 + c). The last
+    two columns are 3 log(1 + length) in bytes and in words, because longer problems tend to be harder.
 
     Only the first and the last 1,024 bytes of a long text are read. Every ASCII byte has a feature of its
     own; words share theirs by hashing.

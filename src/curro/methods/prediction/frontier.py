@@ -1,20 +1,17 @@
 """Frontier: predict a prompt's success rate from its features and from its own past outcomes.
 
-A prompt's success rate has a Beta distribution, which starts from a prior and is updated by the prompt's own
-outcomes, the evidence, which fades as the policy moves (`FadedPosterior`). Here each prompt has a prior of
-its own: a logistic regression predicts it from the prompt's features, so that outcomes of one prompt carry
-over to others. docs/frontier.md works one prompt out by hand, from its prior to the draw.
+A logistic regression predicts the prior of each prompt from its features, so that outcomes of one prompt
+carry over to others. docs/frontier.md works one prompt out by hand, from its prior to the draw.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.checkpoint import check_prompt_numbers, check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.features import Features
@@ -38,9 +35,8 @@ class FeaturePosterior(FadedPosterior):
         k  = v / (t - v), in [0.05, 50]
 
     For 0/1 rewards v = E[p(1-p)] = k / (k + 1) mu (1 - mu), so k follows from mu and v. Prompts that look
-    alike and of which half are always solved and half never have mu = 1/2, v = 0 and a small k: none is
-    worth a group, and one group says what its prompt is. Where such prompts are solved half of the time, v
-    is near 1/4 and k large.
+    alike, half of them always solved and half never, have mu = 1/2, v = 0 and a small k: one group says what
+    its prompt is. Where such prompts are solved half of the time, v is near 1/4 and k large.
 
     Both regressions are fitted to the latest 512 groups. For mu the r-th latest, of G rollouts, counts as
     (1 - r / 512) G / (1 + (G - 1) / 5) trials, because rollouts of one prompt are correlated. The second one
@@ -64,6 +60,7 @@ class FeaturePosterior(FadedPosterior):
     """
 
     needs_second_visits = False
+    remembered = (*FadedPosterior.remembered, "recent", "new", "is_fitted")
 
     def __init__(
         self,
@@ -75,8 +72,8 @@ class FeaturePosterior(FadedPosterior):
         known: str | None = None,
     ) -> None:
         super().__init__(thompson=thompson, half_life=half_life)
-        if prior_rollouts is not None and not prior_rollouts > 0:
-            raise ConfigError(f"prior_rollouts is a number of rollouts above 0, not {prior_rollouts}")
+        is_count = prior_rollouts is None or prior_rollouts > 0
+        require(is_count, "prior_rollouts", "a number of rollouts above 0", prior_rollouts)
         self.features, self.prior_rollouts = Features(features, known), prior_rollouts
         if self.features.needs_policy:
             self.policy_use = PolicyUse.ASKED
@@ -133,8 +130,8 @@ class FeaturePosterior(FadedPosterior):
     def _fit(self) -> None:
         _, size_K, mean_K, variance_K = self.recent
         span, features_KD = self.high - self.low, self.rows_KD
-        latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
         means, variances = self.regressions
+        latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
         trials_K = latest_K * size_K / (1 + (size_K - 1) / (PRIOR_ROLLOUTS + 1))
         means.fit(features_KD, np.clip((mean_K - self.low) / span, 0, 1), trials_K)
         weight_K = np.where(size_K > 1, latest_K, 0.0)
@@ -144,26 +141,25 @@ class FeaturePosterior(FadedPosterior):
             variances.fit(read_KE, np.clip(4 * unbiased_K / span**2, 0, 1), weight_K)
         self.new, self.is_fitted = 0, True
 
-    def state_dict(self) -> dict[str, Any]:
-        fitted = {"recent": self.recent.copy(), "new": self.new, "is_fitted": self.is_fitted}
-        if self.is_fitted:
-            states = (regression.state_dict() for regression in self.regressions)
-            fitted |= dict(zip(("means", "variances"), states, strict=True))
-        return super().state_dict() | fitted
+    def state_dict(self) -> Any:
+        return super().state_dict() | {
+            name: regression.state_dict() for name, regression in self._fitted().items()
+        }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        parts = ("means", "variances")
-        super().load_state_dict({name: value for name, value in state.items() if name not in parts})
-        recent = state["recent"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        recent = self.recent
         are_groups = len(recent) == 4 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
-        check_state(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
+        check_state(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent")
         check_prompt_numbers(recent[0], self.table.size, "posterior/recent")
-        check_state(not self.is_fitted or parts[0] in state, "posterior/means", "is missing")
-        if self.is_fitted:
-            for name, regression in zip(parts, self.regressions, strict=True):
-                regression.load_state_dict(state[name])
+        for name, regression in self._fitted().items():
+            regression.load_state_dict(state[name])
         if recent.shape[1]:
             self.rows_KD = self.features.of(recent[0].astype(np.int64))
+
+    def _fitted(self) -> dict[str, LogisticRegression]:
+        """The regressions by their names in a state, which has them from the first fit on."""
+        return dict(zip(("means", "variances"), self.regressions, strict=True)) if self.is_fitted else {}
 
 
 def _with_variance(features_PD: np.ndarray, rate_P: np.ndarray) -> np.ndarray:

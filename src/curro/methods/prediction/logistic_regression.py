@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from curro.core.checkpoint import check_state
+from curro.core.checkpoint import Stateful, check_state
 from curro.core.errors import CheckpointError
 
 FLAT_BIAS = 1e-6
@@ -17,7 +16,7 @@ ROUNDS = 3
 _FARTHEST = 4.0
 
 
-class LogisticRegression:
+class LogisticRegression(Stateful):
     """Success rate p = 1 / (1 + exp(-(b + x w))) with w_d ~ Normal(mean_d, 1).
 
     The features x are centred at their weighted mean. A fit starts from the last one and takes one step of
@@ -36,6 +35,8 @@ class LogisticRegression:
     Args:
         mean_D: prior means of the weights, which they have before the first fit.
     """
+
+    remembered = ("centre_D", "weight_D", "variance_D", "bias")
 
     def __init__(self, mean_D: np.ndarray) -> None:
         self.mean_D, self.weight_D = mean_D, mean_D.copy()
@@ -96,18 +97,12 @@ class LogisticRegression:
         logit_P = self.bias + np.einsum("pd,d->p", x_PD, self.weight_D)
         return _logistic(logit_P / np.sqrt(1 + np.pi / 8 * spread_P))
 
-    def state_dict(self) -> dict[str, Any]:
-        arrays = {"centre": self.centre_D, "weight": self.weight_D, "variance": self.variance_D}
-        return {name: array_D.copy() for name, array_D in arrays.items()} | {"bias": self.bias}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        arrays = [state[name] for name in ("centre", "weight", "variance")]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        arrays = self.centre_D, self.weight_D, self.variance_D
         has_shapes = all(array_D.shape == self.mean_D.shape for array_D in arrays)
-        check_state(has_shapes, "regression", "is of another number of features")
-        is_valid = np.isfinite([*np.concatenate(arrays), state["bias"]]).all() and (arrays[2] >= 0).all()
-        check_state(is_valid, "regression", "has numbers that no fit gives")
-        self.centre_D, self.weight_D, self.variance_D = (array_D.copy() for array_D in arrays)
-        self.bias = float(state["bias"])
+        check_state(has_shapes and np.isfinite([*np.concatenate(arrays), self.bias]).all(), "regression")
+        check_state((self.variance_D >= 0).all(), "regression/variance")
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:

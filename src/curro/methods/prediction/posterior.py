@@ -1,27 +1,22 @@
 """What a prompt's own past outcomes say of its next ones: a posterior whose evidence fades as the policy
-moves.
-
-`FadedPosterior` is the whole model: a prior shared by all prompts, the evidence of each prompt, and the
-half-life with which evidence fades, both of which are learnt. It is the predictor of `posterior`, and what
-prioritized replay and the knapsack read. `check_posterior` refuses a saved state that groups of rollouts
-cannot have made.
+moves. It is the predictor of `posterior`, and what prioritized replay and the knapsack read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.bases import Predictor
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.prompts import PromptTable
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
+MOMENTS = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
 _WINDOW = 512
 NARROW, WIDE = 0.05, 50.0
 """The prior counts as this many rollouts at least and at most."""
@@ -41,21 +36,17 @@ class FadedPosterior(Predictor):
         T = (k t + n s + k n / K (m - mu)^2) / K            the variance of one reward
         E[informativeness] = T K / (K + 1)                  ab / ((a+b)(a+b+1)) for 0/1 rewards
 
-    For 0/1 rewards this is the Beta posterior Beta(K M, K (1 - M)) exactly; for other rewards, scaled
-    to [0, 1] by the reward range, or by a wider one if rewards lie beyond it, it has the right mean and
-    expected variance.
-    All numbers are success rates: a reward of complete failure is 0, of complete success 1.
+    For 0/1 rewards this is the Beta posterior Beta(K M, K (1 - M)) exactly; for other rewards, scaled to
+    [0, 1] by the reward range, or by a wider one if rewards lie beyond it, it has the right mean and expected
+    variance. All numbers are success rates.
 
-    Nothing is tuned per data set. The prior's moments come from about the last 512 visits, each weighed by
-    k / (k + n), the share that the prior had in the prediction: a first visit counts fully, a visit of a
-    well-known prompt hardly at all. So the prior follows the policy even when no prompt is new, and prompts
-    that were put aside long ago are not judged by what the untrained policy could do. A group of one rollout
-    says nothing about the spread of rewards and is left out of the prior.
+    The prior's moments come from about the last 512 visits, each weighed by k / (k + n), the share that the
+    prior had in the prediction, so that the prior follows the policy even when no prompt is new. A group of
+    one rollout says nothing about the spread of rewards and is left out of the prior.
 
     H is the member of `HALF_LIVES` under which the group means of all repeated visits were most likely, by a
-    normal density with the posterior's predictive mean and variance. Where old outcomes still predict new
-    ones the evidence is kept; where the policy has moved on it fades, and a prompt that was never solved
-    becomes like any unknown prompt again.
+    normal density with the posterior's predictive mean and variance. Where the policy has moved on evidence
+    fades, and a prompt that was never solved becomes like any unknown prompt again.
 
     `observe` only keeps groups, and `learn` takes in new ones since its last call (`UnlearnedGroups`).
 
@@ -69,10 +60,11 @@ class FadedPosterior(Predictor):
     """
 
     needs_second_visits = True
+    remembered: tuple[str, ...] = (*MOMENTS, "losses", "unlearned")
 
     def __init__(self, *, thompson: bool = True, half_life: float | None = None) -> None:
-        if half_life is not None and not half_life > 0:
-            raise ConfigError(f"half_life is a number of training steps above 0, not {half_life}")
+        is_time = half_life is None or half_life > 0
+        require(is_time, "half_life", "a number of training steps above 0", half_life)
         self.thompson, self.fixed = thompson, half_life
         self.posterior = self
 
@@ -85,7 +77,7 @@ class FadedPosterior(Predictor):
         # one pseudo-visit of a prompt whose success rate is uniform on [0, 1]
         self.prior_mean, self.prior_square, self.prior_within = 1 / 2, 1 / 2, 1 / 6
         # rows of each group: prompt, age of the evidence, size, mean, variance, lowest and highest rate
-        self.unlearned = UnlearnedGroups(7)
+        self.unlearned = UnlearnedGroups(7, table.size)
         self.losses = np.zeros(len(HALF_LIVES))
 
     @property
@@ -111,16 +103,11 @@ class FadedPosterior(Predictor):
         return self.prior
 
     def combine(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        """What is believed of prompts (P,) at this step, float64 (4, P).
-
-        The rows are the concentration K, the mean M, the variance T of one reward, and the share of the
-        prompt's evidence that still counts, 0 if there is none.
-        """
+        """K, M and T of prompts (P,), and the share of their evidence that still counts, float64 (4, P)."""
         age = (step - self.table["last_step"][prompts]).astype(np.float64)
         n, m, s = self._evidence_of(prompts)
         kept = np.where(n > 0, np.exp2(-age / self.half_life), 0.0)
-        mu, t, k = self.prior_of(prompts)
-        return np.stack([*mixture(mu, t, k, n * kept, m, s), kept])
+        return np.stack([*mixture(*self.prior_of(prompts), n * kept, m, s), kept])
 
     def _evidence_of(self, prompts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The count, mean and variance of each prompt's evidence, float64 (P,) each, before it fades."""
@@ -130,8 +117,12 @@ class FadedPosterior(Predictor):
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures of the Beta distribution of each prompt's success rate, in rewards seen."""
         concentration, mean = self.combine(prompts, step)[:2]
-        rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        rate = self._rate(mean)
         return concentration * rate, concentration * (1 - rate)
+
+    def _rate(self, mean: np.ndarray) -> np.ndarray:
+        """Means as fractions of the range of rewards seen, within (0, 1)."""
+        return np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         self.learn()
@@ -144,21 +135,18 @@ class FadedPosterior(Predictor):
         return self.combine(prompts, step)[1]
 
     def draw(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """A random draw of each prompt's informativeness (P,) from its posterior (Thompson sampling).
+        """Draw informativeness from the posteriors of prompts (P,), in squared reward ranges.
 
-        The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
-        really vary (all of it for 0/1 rewards). In squared reward ranges.
-
-        Returns also the share (P,) of the prompt's evidence that still counts, 0 if there is none.
+        The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts really
+        vary (all of it for 0/1 rewards). Returns also the share (P,) of the evidence that still counts.
         """
         p, rate, variance, kept = self._draw(prompts, step)
         return p * (1 - p) * variance / (rate * (1 - rate)), kept
 
     def _draw(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, ...]:
-        """Four arrays (P,): a draw of the success rate and its mean, both as fractions of the range of
-        rewards seen; the variance of one reward; and the share of the evidence that still counts."""
+        """A draw of the success rate and its mean, as fractions of the range; T; and what still counts."""
         concentration, mean, variance, kept = self.combine(prompts, step)
-        rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        rate = self._rate(mean)
         return self.rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance, kept
 
     def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
@@ -168,7 +156,7 @@ class FadedPosterior(Predictor):
 
     def observe(self, outcome: Groups) -> None:
         """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
-        rate, (worst, best) = self.table.success_rate, self.table.reward_range
+        rate = self.table.success_rate
         lowest = np.where(outcome.scored, outcome.rewards, np.inf).min(axis=1)
         highest = np.where(outcome.scored, outcome.rewards, -np.inf).max(axis=1)
         self.unlearned.add(
@@ -176,15 +164,15 @@ class FadedPosterior(Predictor):
             np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
             outcome.count,
             rate(outcome.mean),
-            outcome.variance / (best - worst) ** 2,
+            self.table.informativeness(outcome.variance),
             rate(lowest),
             rate(highest),
         )
 
     def learn(self) -> np.ndarray:
-        """Learn the forgetting and the prior from what was observed, and add it to the evidence.
+        """Learn the half-life and the prior from new groups before a choice, and add them to the evidence.
 
-        Returns the prompts it was about, int64, ascending. Call it before every choice.
+        Returns their prompts, int64, ascending.
         """
         if not self.unlearned:
             return np.empty(0, np.int64)
@@ -246,42 +234,20 @@ class FadedPosterior(Predictor):
             "posterior/prior_concentration": concentration,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        names = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
-        arrays = {"losses": self.losses.copy(), "unlearned": self.unlearned.groups.copy()}
-        return {name: float(getattr(self, name)) for name in names} | arrays
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_posterior(state, FadedPosterior.state_dict(self))
-        is_evidence = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
-        check_state(is_evidence and np.isfinite(self.count).all(), "table/evidence", "is none")
-        self.unlearned.load(state["unlearned"], "posterior/unlearned", self.table.size)
-        for name in state.keys() - {"unlearned"}:
-            value = state[name]
-            setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
-
-
-def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Check the state of a `FadedPosterior` against one that has learnt nothing yet.
-
-    Raises:
-        CheckpointError: something is missing, of another shape, or no number that rewards have.
-    """
-    for name in here:
-        check_state(name in state, f"posterior/{name}", "is missing")
-    check_state(len(state["unlearned"]) == len(here["unlearned"]), "posterior/unlearned", "has other rows")
-    _, age, count, _, variance, _, _ = state["unlearned"]
-    counts = age.min(initial=0) >= 0 and count.min(initial=1) >= 1 and variance.min(initial=0) >= 0
-    check_state(counts, "posterior/unlearned", "is not of groups")
-    losses = state["losses"]
-    check_state(losses.shape == here["losses"].shape, "posterior/losses", "is not of the half-lives")
-    numbers = [value for value in state.values() if isinstance(value, float | int)]
-    check_state(np.isfinite([*numbers, *losses]).all(), "posterior", "has numbers that are not finite")
-    # rewards and the range's ends go to 1e15, and a range there is 1/8 wide or wider: rates go to 1.6e16
-    ranges = -1e17 <= state["low"] < state["high"] <= 1e17 and state["prior_visits"] > 0
-    moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e17
-    is_within = 0 <= state["prior_within"] <= 1e34
-    check_state(ranges and moments and is_within, "posterior", "has moments that no rewards have")
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        evidence = np.stack([self.count, self.mean, self.variance])
+        is_evidence = np.isfinite(evidence).all() and (evidence[[0, 2]] >= 0).all()
+        check_state(is_evidence, "table/evidence")
+        _, age, count, _, variance, _, _ = self.unlearned.groups
+        are_groups = age.min(initial=0) >= 0 and count.min(initial=1) >= 1 and variance.min(initial=0) >= 0
+        check_state(are_groups, "posterior/unlearned")
+        numbers = [getattr(self, name) for name in MOMENTS]
+        is_finite = self.losses.shape == HALF_LIVES.shape and np.isfinite([*numbers, *self.losses]).all()
+        # rewards and the range's ends go to 1e15, and a range there is 1/8 wide or wider: rates go to 1.6e16
+        has_range = -1e17 <= self.low < self.high <= 1e17 and self.prior_visits > 0
+        is_moment = max(abs(self.prior_mean), abs(self.prior_square) ** 0.5) <= 1e17
+        check_state(is_finite and has_range and is_moment and 0 <= self.prior_within <= 1e34, "posterior")
 
 
 def mixture(mu: Any, t: Any, k: Any, n: Any, m: Any, s: Any) -> tuple[Any, Any, Any]:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from curro.core.checkpoint import check_state
+from curro.core.checkpoint import Stateful, check_state
 from curro.core.groups import UnlearnedGroups
 
 WINDOW = 512
 """The number of latest groups over which quality is measured."""
 
 
-class PredictionQuality:
+class PredictionQuality(Stateful):
     """The latest pairs of predicted and realised values, and what they say.
 
     `observe` only keeps pairs, and `learn` takes in new ones since its last call (`UnlearnedGroups`).
     """
 
+    remembered = ("pairs", "unlearned")
+
     def __init__(self) -> None:
         self.pairs = np.empty((2, 0))
-        self.unlearned = UnlearnedGroups(3)
+        self.unlearned = UnlearnedGroups(3, np.inf)
 
     def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
         """Keep pairs of prompts (P,) for `learn`.
@@ -55,13 +56,9 @@ class PredictionQuality:
             "prediction/mean_absolute_error": float(np.abs(error).mean()),
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"pairs": self.pairs.copy(), "unlearned": self.unlearned.groups.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_state(len(state["pairs"]) == 2, "quality", "is not of pairs")
-        self.unlearned.load(state["unlearned"], "quality/unlearned")
-        self.pairs = state["pairs"].copy()
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        check_state(len(self.pairs) == 2, "quality/pairs")
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

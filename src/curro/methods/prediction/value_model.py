@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,11 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from curro.core.bases import Predictor
 from curro.core.checkpoint import check_state
-from curro.core.errors import CheckpointError, ConfigError
+from curro.core.errors import CheckpointError, ConfigError, require
 from curro.core.groups import Groups, UnlearnedGroups
-from curro.core.policy import AuxiliarySamples, Policy, PolicyUse
+from curro.core.policy import Policy, PolicyUse
 from curro.core.prompts import PromptTable
 
-PREDICTS = ("success-rate", "variance")
 MAX_TOKENS = 2048
 """Tokens of a prompt that are read, its last ones (METIS, table 4)."""
 
@@ -26,10 +24,10 @@ class ValueModel(Predictor):
 
     Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
-    The values come from METIS' table 5. The copy is taken when the policy is lent, in float32, and shares
-    nothing with the policy afterwards. Once a training step, before the next choice, it takes one step of
-    AdamW on the mean squared error of `batch` of the step's outcomes. All weights are trained and saved with
-    the curriculum: 16 bytes a parameter in memory, 12 in a checkpoint.
+    The values come from METIS' table 5. The copy is taken when the policy is lent, in float32. Once a
+    training step, before the next choice, it takes one step of AdamW on the mean squared error of `batch` of
+    the step's outcomes. All weights are trained and saved with the curriculum: 16 bytes a parameter in
+    memory, 12 in a checkpoint.
 
     Args:
         predicts: "success-rate", the group's mean on the scale of the reward range, or "variance".
@@ -43,6 +41,7 @@ class ValueModel(Predictor):
     """
 
     policy_use = PolicyUse.ASKED
+    remembered = ("fresh", "step", "updates", "loss")
 
     def __init__(
         self,
@@ -53,18 +52,16 @@ class ValueModel(Predictor):
         batch: int = 64,
         frozen: bool = False,
     ) -> None:
-        if predicts not in PREDICTS:
-            raise ConfigError(f"predicts is one of {', '.join(PREDICTS)}, not {predicts!r}")
-        if hidden < 1 or batch < 1:
-            raise ConfigError(f"hidden and batch are numbers from 1, not {hidden} and {batch}")
-        if not 0 < learning_rate < np.inf:
-            raise ConfigError(f"learning_rate is a number above 0, not {learning_rate}")
+        require(predicts in ("success-rate", "variance"), "predicts", "success-rate or variance", predicts)
+        require(hidden >= 1, "hidden", "a number from 1", hidden)
+        require(batch >= 1, "batch", "a number from 1", batch)
+        require(0 < learning_rate < np.inf, "learning_rate", "a number above 0", learning_rate)
         self.predicts, self.hidden, self.batch = predicts, hidden, batch
         self.learning_rate, self.frozen = learning_rate, frozen
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.unlearned = UnlearnedGroups(2)
+        self.fresh = UnlearnedGroups(2, table.size)
         self.step, self.updates = -1, 0
         self.loss = np.nan
 
@@ -107,10 +104,8 @@ class ValueModel(Predictor):
             self._learn()
             self.step = step
         with torch.no_grad():
-            parts = [
-                self._values(prompts[start : start + self.batch])
-                for start in range(0, len(prompts), self.batch)
-            ]
+            starts = range(0, len(prompts), self.batch)
+            parts = [self._values(prompts[start : start + self.batch]) for start in starts]
         return torch.cat(parts).double().cpu().numpy()
 
     def _values(self, prompts: np.ndarray) -> torch.Tensor:
@@ -125,22 +120,16 @@ class ValueModel(Predictor):
         last = inputs["attention_mask"].sum(dim=1) - 1
         return self.head(states[torch.arange(len(ids), device=last.device), last])[:, 0]
 
-    def observe(self, outcome: Groups) -> AuxiliarySamples | None:
-        low, high = self.table.reward_range
-        realised_P = (
-            outcome.variance / (high - low) ** 2
-            if self.predicts == "variance"
-            else self.table.success_rate(outcome.mean)
-        )
-        self.unlearned.add(outcome.prompts, realised_P)
-        return None
+    def observe(self, outcome: Groups) -> None:
+        is_rate = self.predicts == "success-rate"
+        self.fresh.add(outcome.prompts, outcome.realised(self.table, is_rate=is_rate))
 
     def _learn(self) -> None:
         """One update on what came back since the last one, whatever the order it came in."""
-        count = len(self.unlearned)
+        count = len(self.fresh)
         if not count:
             return
-        unlearned = self.unlearned.take()
+        unlearned = self.fresh.take()
         if count > self.batch:
             unlearned = unlearned[:, np.sort(self.rng.choice(count, self.batch, replace=False))]
         prompts, realised = unlearned
@@ -155,10 +144,9 @@ class ValueModel(Predictor):
     def metrics(self) -> dict[str, float]:
         return {"value_model/loss": self.loss, "value_model/updates": float(self.updates)}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Any:
         """Weights and AdamW's two averages as one float32 array each, with what waits to be learnt."""
-        numbers = {"step": self.step, "updates": self.updates, "loss": self.loss}
-        state = {"fresh": self.unlearned.groups.copy(), **numbers}
+        state = super().state_dict()
         if hasattr(self, "trained"):
             state["weights"] = _array(self.trained)
             if self.updates:
@@ -168,15 +156,14 @@ class ValueModel(Predictor):
                 }
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         """Restore `state_dict`.
 
         Raises:
             CheckpointError: the weights belong to another model, or the policy has not been lent yet.
         """
-        self.unlearned.load(state["fresh"], "pcl/fresh", self.table.size)
-        check_state(0 <= state["updates"] < 2**53, "pcl/updates", "is not a number of updates")
-        self.step, self.updates, self.loss = state["step"], state["updates"], state["loss"]
+        super().load_state_dict(state)
+        check_state(0 <= self.updates < 2**53, "pcl/updates")
         if "weights" not in state:
             return
         size = sum(p.numel() for p in self.trained) if hasattr(self, "trained") else 0

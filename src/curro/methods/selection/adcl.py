@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
 
-DIFFICULTIES = ("failure", "variance")
 _IDLE, _ESTIMATE, _TRAIN = 0, 1, 2
 _ATTEMPTS = 3
 
@@ -50,18 +48,13 @@ class ADCL(Selection):
     """
 
     orders_everything = True
+    remembered = ("seed", "chunk")
 
     def __init__(
-        self,
-        *,
-        chunks: int = 8,
-        difficulty: str = "failure",
-        train_estimates: bool = False,
+        self, *, chunks: int = 8, difficulty: str = "failure", train_estimates: bool = False
     ) -> None:
-        if chunks < 1:
-            raise ConfigError(f"chunks is a number from 1, not {chunks}")
-        if difficulty not in DIFFICULTIES:
-            raise ConfigError(f"difficulty is one of {', '.join(DIFFICULTIES)}, not {difficulty!r}")
+        require(chunks >= 1, "chunks", "a number from 1", chunks)
+        require(difficulty in ("failure", "variance"), "difficulty", "failure or variance", difficulty)
         self.chunks, self.difficulty = chunks, difficulty
         self.train_estimates = train_estimates
         self.leaves_out = "nothing" if train_estimates else "groups"
@@ -160,13 +153,10 @@ class ADCL(Selection):
             "adcl/to_train": float((self.due_N == _TRAIN).sum()) if self.chunk >= 0 else np.nan,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"seed": self.seed, "chunk": self.chunk}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        lowest = 0 if state["chunk"] >= 0 else -1
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        lowest = 0 if self.chunk >= 0 else -1
         inside = self.chunk_N.min() >= lowest and self.chunk_N.max() < self.count
-        check_state(-1 <= state["chunk"] < self.count and inside, "adcl", "has chunks that there are not")
-        check_state(self.due_N.max() <= _TRAIN, "table/adcl_due", "is none of idle, estimate and train")
-        self.seed, self.chunk = state["seed"], state["chunk"]
+        check_state(-1 <= self.chunk < self.count and inside, "adcl/chunk")
+        check_state(self.due_N.max() <= _TRAIN, "table/adcl_due")
         self._shuffle()

@@ -1,19 +1,13 @@
-"""Exploration: how many places of a batch go to prompts drawn uniformly, and the bound that this buys.
-
-`AdaptiveExploration` weighs two experts, uniform sampling and the method, by the signal of the groups that
-each of them found. A method that finds less than uniform sampling, as one that texts mislead, loses its
-places; one that finds more keeps all but an eighth of them.
-"""
+"""Exploration: how many places of a batch go to prompts drawn uniformly, and the bound that this buys."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from curro.core.checkpoint import check_state
+from curro.core.checkpoint import Stateful, check_state
 from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.prompts import PromptTable
 
@@ -27,8 +21,8 @@ RATE, LARGEST = 1 / 4, 1 / 16
 _LOWEST = -4.0
 
 
-class AdaptiveExploration:
-    """The share of a batch that goes to uniform sampling, by multiplicative weights.
+class AdaptiveExploration(Stateful):
+    """The share of a batch that goes to uniform sampling: a method that finds less loses its places to it.
 
     Source: EXP3 of Auer, Cesa-Bianchi, Freund and Schapire, "The nonstochastic multiarmed bandit problem"
     (SIAM Journal on Computing 2002), with two arms, a floor for both and batches.
@@ -69,6 +63,8 @@ class AdaptiveExploration:
         log_odds: ln(q / (1 - q)).
     """
 
+    remembered = ("log_odds", "unlearned")
+
     def __init__(self) -> None:
         self.log_odds = math.log(START / (1 - START))
 
@@ -77,7 +73,7 @@ class AdaptiveExploration:
         # what a gain of 1 adds to the log odds: h / p, or -h / (1 - p)
         self.step_N = table.add("exploration_step", np.float32, 0)
         # rows of each group: the prompt, and what it adds to the log odds
-        self.unlearned = UnlearnedGroups(2)
+        self.unlearned = UnlearnedGroups(2, table.size)
 
     @property
     def share(self) -> float:
@@ -97,15 +93,9 @@ class AdaptiveExploration:
 
     def observe(self, groups: Groups) -> None:
         """Keep finished groups for `learn`."""
-        low, high = self.table.reward_range
-        gain_P = np.minimum(4 * groups.variance / (high - low) ** 2, 1)
+        gain_P = np.minimum(4 * self.table.informativeness(groups.variance), 1)
         self.unlearned.add(groups.prompts, self.step_N[groups.prompts] * gain_P)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"log_odds": self.log_odds, "unlearned": self.unlearned.groups.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_state(_LOWEST <= state["log_odds"] < math.inf, "exploration/log_odds", "is not finite")
-        check_state(len(state["unlearned"]) == 2, "exploration/unlearned", "is not of groups")
-        self.unlearned.load(state["unlearned"], "exploration/unlearned", self.table.size)
-        self.log_odds = float(state["log_odds"])
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        check_state(_LOWEST <= self.log_odds < math.inf, "exploration/log_odds")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection
@@ -22,6 +19,7 @@ class LeastVisited(Selection):
     """
 
     needs_second_visits = True
+    remembered = ("heap",)
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -36,9 +34,3 @@ class LeastVisited(Selection):
 
     def release(self, prompts: np.ndarray) -> None:
         self.heap.push(prompts, -self.table["visits"][prompts].astype(np.float64))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"heap": self.heap.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.heap.load_state_dict(state["heap"])

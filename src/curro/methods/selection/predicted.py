@@ -1,8 +1,6 @@
 """Selection by prediction: choose the most promising of many random candidates.
 
-`Predicted` is the one selection for every predictor: it draws m B random candidates for a batch of B prompts,
-asks the predictor about them, and takes the best B, or draws B in proportion to a power of the prediction.
-The methods `frontier`, `posterior`, `pcl` and `metis`
+`Predicted` is the one selection for every predictor. The methods `frontier`, `posterior`, `pcl` and `metis`
 are functions below it, which give it their predictor and its options.
 """
 
@@ -15,7 +13,7 @@ import numpy as np
 
 from curro.core import registry
 from curro.core.bases import Choice, Outcome, Predictor, Reason, Selection, checked_answer
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.quality import PredictionQuality
@@ -26,9 +24,8 @@ class Predicted(Selection):
     """B of m B candidates by predicted informativeness, or nearest to a target success rate.
 
     "METIS", section 4 and equation 7: candidates are drawn uniformly from the prompts that are free; ties of
-    the prediction are broken at random. Where fewer than m B are free, all of them are candidates.
-    Several small calls of `select` have fewer candidates each, so they draw other prompts than one call for
-    the whole batch.
+    the prediction are broken at random. Where fewer than m B are free, all of them are candidates. Small
+    calls of `select` have fewer candidates each, so they draw other prompts than one for the whole batch.
 
     The prediction for a chosen prompt is kept in the table's column `predicted_variance`, in squared reward
     ranges, or in `predicted_rate`, on the scale of `PromptTable.success_rate`.
@@ -43,6 +40,8 @@ class Predicted(Selection):
             replacement, from 0, which is uniform; None: the highest are taken.
     """
 
+    remembered = ("predictor", "quality", "_stream")
+
     def __init__(
         self,
         *,
@@ -52,20 +51,14 @@ class Predicted(Selection):
         exploration: float | None = None,
         exponent: float | None = None,
     ) -> None:
-        if candidates < 1:
-            raise ConfigError(f"candidates is a number from 1, not {candidates}")
-        if exponent is not None and not 0 <= exponent <= 100:
-            raise ConfigError(f"exponent is in [0, 100], not {exponent}")
+        require(candidates >= 1, "candidates", "a number from 1", candidates)
+        require(exponent is None or 0 <= exponent <= 100, "exponent", "in [0, 100]", exponent)
+        require(target is None or 0 < target < 1, "target", "in (0, 1)", target)
+        require(exploration is None or 0 <= exploration <= 1, "exploration", "in [0, 1]", exploration)
         if exponent is not None and target is not None:
             raise ConfigError("exponent weighs informativeness: leave `target` out")
-        if target is not None and not 0 < target < 1:
-            raise ConfigError(f"target is in (0, 1), not {target}")
-        if exploration is not None and not 0 <= exploration <= 1:
-            raise ConfigError(f"exploration is in [0, 1], not {exploration}")
         self.candidates, self.target, self.exploration = candidates, target, exploration
         self.exponent = exponent
-        spec = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
-        self.predictor_name = str(spec["name"]) if isinstance(spec, Mapping) else type(predictor).__name__
         self.predictor: Predictor = registry.build("predictor", predictor)
         if not isinstance(self.predictor, Predictor):
             raise ConfigError(f"predictor {predictor!r} is not a curro.Predictor: derive its class from that")
@@ -94,22 +87,18 @@ class Predicted(Selection):
     def select(self, n: int, step: int) -> Choice:
         if self.policy_use and not self._attached:
             raise ConfigError(
-                f"{self.predictor_name} asks the policy, and no host has lent it: "
+                f"{self.predictor.built_from['name']} asks the policy, and no host has lent it: "
                 "train with a host that does, or call `curriculum.attach(policy)`"
             )
         self.quality.learn()
         candidates = self._candidates(n)
-        if self.target is None:
-            predicted = self.predictor.informativeness(candidates, step)
-        else:
-            predicted = self.predictor.success_rate(candidates, step)
-        value = checked_answer(predicted, candidates.shape, "fiu", self.predictor)
+        predict = self.predictor.informativeness if self.target is None else self.predictor.success_rate
+        value = checked_answer(predict(candidates, step), candidates.shape, "fiu", self.predictor)
         score = value if self.target is None else -np.abs(value - self.target)
+        self._share = self.exploration or 0.0
         if self.adaptive is not None:
             self.adaptive.learn()
             self._share = self.adaptive.share
-        elif self.exploration is not None:
-            self._share = self.exploration
         uniform = int(self.rng.binomial(n, self._share)) if self._share else 0
         # the candidates are in random order, so the first ones are a uniform sample of the free prompts
         if self.exponent is not None:
@@ -152,12 +141,7 @@ class Predicted(Selection):
         return self._offsets_P
 
     def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
-        low, high = self.table.reward_range
-        realised = (
-            outcome.variance / (high - low) ** 2
-            if self.target is None
-            else self.table.success_rate(outcome.mean)
-        )
+        realised = outcome.realised(self.table, is_rate=self.target is not None)
         expected = self.expected_N[outcome.prompts].astype(np.float64)
         self.quality.observe(outcome.prompts, expected, realised)
         if self.adaptive is not None:
@@ -170,20 +154,14 @@ class Predicted(Selection):
     def metrics(self) -> dict[str, float]:
         return self.quality.metrics() | self.predictor.metrics()
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "predictor": self.predictor.state_dict(),
-            "quality": self.quality.state_dict(),
-            **({} if self.adaptive is None else {"exploration": self.adaptive.state_dict()}),
-            "stream": self._stream.bit_generator.state,
-        }
+    def state_dict(self) -> Any:
+        own = super().state_dict()
+        return own if self.adaptive is None else own | {"exploration": self.adaptive.state_dict()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.predictor.load_state_dict(state["predictor"])
-        self.quality.load_state_dict(state["quality"])
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
         if self.adaptive is not None:
             self.adaptive.load_state_dict(state["exploration"])
-        self._stream.bit_generator.state = state["stream"]
 
 
 def _highest(score: np.ndarray, k: int) -> np.ndarray:
@@ -209,21 +187,17 @@ def frontier(
 
     Source: curro's own.
 
-    This is `Predicted` with the predictor "frontier". The highest p(1-p) alone would all come from the
-    families that the policy has half learnt: families that it solves one time in seven, where a group
-    changes more, would wait until the others are solved.
+    This is `Predicted` with the predictor "frontier". The highest p(1-p) alone would all come from families
+    that the policy has half learnt; harder ones, where a group changes more, would wait for their end.
 
     Args:
         candidates, exploration, exponent: `Predicted`'s.
         thompson, prior_rollouts, features, known: `FeaturePosterior`'s.
     """
     predictor = {
-        "name": "frontier",
-        "thompson": thompson,
-        "prior_rollouts": prior_rollouts,
-        "features": features,
+        "name": "frontier", "thompson": thompson, "prior_rollouts": prior_rollouts, "features": features,
         "known": known,
-    }
+    }  # fmt: skip
     return Predicted(predictor=predictor, candidates=candidates, exploration=exploration, exponent=exponent)
 
 
@@ -240,14 +214,12 @@ def posterior(
 
     Source: "Model Predictive Prompt Selection" (arXiv 2507.04632).
 
-    This is `Predicted` with the predictor "beta". Of 8 B candidates it takes the B whose drawn success rate
-    is nearest to 1/2, as the paper does.
+    This is `Predicted` with the predictor "beta".
 
     Args:
         candidates, target, exploration: `Predicted`'s; target=none takes the highest p(1-p) instead.
         thompson, half_life: `FadedPosterior`'s.
-        known: a column of the data set with pass rates known before training. A regression then makes the
-            prior of each prompt of it.
+        known: a column of pass rates known before training, of which a regression makes each prompt's prior.
     """
     predictor = {"name": "beta", "thompson": thompson, "half_life": half_life}
     if known is not None:
@@ -260,8 +232,8 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
 
     Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
-    This is `Predicted` with the predictor "pcl", which takes B of m B candidates. With `predicts="variance"`,
-    METIS' extension to rewards that are not 0/1, the highest predictions are taken.
+    This is `Predicted` with the predictor "pcl". With `predicts="variance"`, METIS' extension to rewards that
+    are not 0/1, the highest predictions are taken.
 
     Args:
         candidates: m, 8 in METIS' table 5.
@@ -287,7 +259,7 @@ def metis(*, candidates: int = 8, exploration: float | None = 0.0, **options: An
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
 
-    This is `Predicted` with the predictor "metis", which takes the top B of m B candidates.
+    This is `Predicted` with the predictor "metis".
 
     Args:
         candidates: m, 8 in table 5.

@@ -1,21 +1,18 @@
 """Prioritized replay (Fatemi, "Prioritized Replay for RL Post-training"), in the variant that never runs dry.
 
-`prioritized_replay` builds one of two variants. The published one has a module of its own. The default,
-`FadedReplay` below, keeps the paper's priority and judges proposals by a posterior that fades, in place of
-the paper's pools.
+`prioritized_replay` builds one of two variants. The published one has a module of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core import registry
 from curro.core.bases import Choice, Outcome, Reason, Selection
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.loading import load_object
 from curro.core.prompts import PromptTable
 from curro.methods.index import Proportional
@@ -49,10 +46,9 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
 class FadedReplay(Selection):
     """The paper's priority p(1-p), with a posterior instead of solved and unsolved pools.
 
-    The paper moves a prompt without reward variance to a pool and looks at it again on a timetable.
-    With 8 rollouts a prompt of success rate 0.1 fails all of them in 43% of its visits, and the pools
-    fill faster than the timetable empties them. Here a prompt earns another look when it may have
-    become informative:
+    The paper moves a prompt without reward variance to a pool and looks at it again on a timetable. With 8
+    rollouts a prompt of success rate 0.1 fails all of them in 43% of its visits, and the pools fill faster
+    than the timetable empties them. Here a prompt earns another look when it may have become informative:
 
     1. For every slot of the batch, `candidates` prompts are proposed: half in proportion to p(1-p) as
        last known (section 4.2's sum tree), half uniformly from all prompts.
@@ -63,14 +59,10 @@ class FadedReplay(Selection):
     3. One slot in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at
        section 5's rate), so that the curriculum notices what the policy has learnt elsewhere.
 
-    A prompt that never succeeded is passed over while its outcomes still count and comes back as they
-    fade; how fast they fade is learnt from repeated visits. Every free prompt can be chosen at any
-    time, so prompts run out only when fewer are free than asked for.
-
-    Draws one at a time and in batches are the same. If all candidates of a slot are in flight, the
-    first free prompt takes it that is met in long equal steps from the last candidate. Neighbours are often
-    of one source, and where others are left out (`source_weights`) the next one by number would always be
-    the same.
+    A prompt that never succeeded is passed over while its outcomes still count and comes back as they fade.
+    Draws one at a time and in batches are the same. If all candidates of a slot are in flight, the first free
+    prompt takes it that is met in long equal steps from the last candidate, because neighbours are often of
+    one source.
 
     Args:
         candidates: proposals for each slot, an even number from 2. With more of them, the highest draw is
@@ -79,12 +71,12 @@ class FadedReplay(Selection):
     """
 
     needs_second_visits = True
+    remembered = ("posterior", "thompson")
 
     def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:
-        if candidates < 2 or candidates % 2:
-            raise ConfigError(f"candidates is an even number from 2, not {candidates}")
-        if not 0 <= exploration <= 1:
-            raise ConfigError(f"exploration is in [0, 1], not {exploration}")
+        is_even = candidates >= 2 and candidates % 2 == 0
+        require(is_even, "candidates", "an even number from 2", candidates)
+        require(0 <= exploration <= 1, "exploration", "in [0, 1]", exploration)
         self.candidates, self.exploration = candidates, exploration
         self.posterior = FadedPosterior()
 
@@ -122,12 +114,8 @@ class FadedReplay(Selection):
     def metrics(self) -> dict[str, float]:
         return self.posterior.metrics()
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"posterior": self.posterior.state_dict(), "thompson": self.thompson.bit_generator.state}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.posterior.load_state_dict(state["posterior"])
-        self.thompson.bit_generator.state = state["thompson"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
         self.tree = Proportional(self.posterior.variance.astype(np.float64))
 
 
@@ -140,17 +128,10 @@ def stride_of(size: int) -> int:
 
 
 def one_each(proposed: np.ndarray, drawn: np.ndarray, taken: np.ndarray, stride: int) -> np.ndarray:
-    """Choose for each row the prompt with the highest draw that is not taken; of ties the first.
+    """Choose for each row of proposed prompts (n, C) the one with the highest draw that is free, int64 (n,).
 
-    Where all of a row are taken, the first free prompt in steps of `stride` from the row's last proposal is
-    chosen.
-
-    Args:
-        proposed, drawn: (n, C), prompts and the numbers drawn for them.
-        taken: bool (N,); the prompts of earlier rows count as taken too.
-
-    Returns:
-        int64 (n,).
+    Where all are `taken`, bool (N,), or chosen for earlier rows, the first free prompt in steps of `stride`
+    from the row's last proposal is chosen.
     """
     chosen: dict[int, None] = {}
     best_first = np.take_along_axis(proposed, np.argsort(-drawn, axis=1, kind="stable"), axis=1)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.prompts import PromptTable
 from curro.methods.index import Proportional
 
 PRIORITIES = ("last", "mean", "max", "informativeness")
-STATISTICS = ("raw", "smoothed")
-NORMALIZERS = ("batch", "all")
 _STANDARD = 1e-4
 """Added to the standard deviation of (1)."""
 
@@ -43,8 +40,7 @@ class PrioritizedSampling(Selection):
             "smoothed": the advantages of `advantage="smoothed"`.
         exponent: lambda in (10), from 0; 0 is uniform. The paper gives no value for it and beta: its code
             has 0.6 and 0.4.
-        beta: (11)'s, in [0, 1], at the first step.
-        anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
+        beta: (11)'s, in [0, 1].
         epsilon: above 0.
         normalize: where the largest weight of (11) is looked for: in the "batch", by `Curriculum.credit`, or
             among "all" prompts, by which weights are divided as they are drawn.
@@ -62,29 +58,18 @@ class PrioritizedSampling(Selection):
         statistics: str = "raw",
         exponent: float = 0.6,
         beta: float = 0.4,
-        anneal_steps: int = 0,
         epsilon: float = 1e-6,
         normalize: str = "batch",
     ) -> None:
-        for name, value, known in (
-            ("priority", priority, PRIORITIES),
-            ("statistics", statistics, STATISTICS),
-            ("normalize", normalize, NORMALIZERS),
-        ):
-            if value not in known:
-                raise ConfigError(f"{name} is one of {', '.join(known)}, not {value!r}")
-        if not 0 <= exponent <= 10:
-            raise ConfigError(f"exponent is in [0, 10], not {exponent}")
-        if not 0 <= beta <= 1:
-            raise ConfigError(f"beta is in [0, 1], not {beta}")
-        if anneal_steps < 0:
-            raise ConfigError(f"anneal_steps is a number from 0, not {anneal_steps}")
-        if not 1e-12 <= epsilon <= 1:
-            raise ConfigError(f"epsilon is in [1e-12, 1], not {epsilon}")
+        require(priority in PRIORITIES, "priority", f"one of {', '.join(PRIORITIES)}", priority)
+        require(statistics in ("raw", "smoothed"), "statistics", "raw or smoothed", statistics)
+        require(normalize in ("batch", "all"), "normalize", "batch or all", normalize)
+        require(0 <= exponent <= 10, "exponent", "in [0, 10]", exponent)
+        require(0 <= beta <= 1, "beta", "in [0, 1]", beta)
+        require(1e-12 <= epsilon <= 1, "epsilon", "in [1e-12, 1]", epsilon)
         self.priority, self.statistics, self.normalize = priority, statistics, normalize
-        self.exponent, self.beta, self.anneal_steps = exponent, beta, anneal_steps
-        self.epsilon = epsilon
-        self.has_weights = exponent > 0 and (beta > 0 or anneal_steps > 0)
+        self.exponent, self.beta, self.epsilon = exponent, beta, epsilon
+        self.has_weights = exponent > 0 and beta > 0
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -98,8 +83,11 @@ class PrioritizedSampling(Selection):
         first, again = self.rng.random((n, 2)).T
         table = self.table
         prompts, chance = self.tree.sample_free(first, again, table["in_flight"], table.prompts_in_flight)
-        weights = self._weights(chance, step)
-        return Choice(prompts, Reason.by_visits(self.table["visits"][prompts]), chance, weights)
+        least = 1 / table.size
+        if self.normalize == "all":
+            least = self.priority_N.min() ** self.exponent / self.tree.total
+        weights = (least / chance) ** self.beta
+        return Choice(prompts, Reason.by_visits(table["visits"][prompts]), chance, weights)
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         chance_P = choice.probabilities
@@ -107,15 +95,6 @@ class PrioritizedSampling(Selection):
         left_P = 1 - self.tree.weights(in_flight).sum() / self.tree.total - (np.cumsum(chance_P) - chance_P)
         # the prompt itself was left, whatever rounding says
         return sequential_weights(chance_P / np.maximum(left_P, chance_P), self.table.size - len(in_flight))
-
-    def _weights(self, chance: np.ndarray, step: int) -> np.ndarray:
-        beta = self.beta
-        if self.anneal_steps:
-            beta += (1 - beta) * min(step / self.anneal_steps, 1.0)
-        least = 1 / self.table.size
-        if self.normalize == "all":
-            least = self.priority_N.min() ** self.exponent / self.tree.total
-        return (least / chance) ** beta
 
     def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
         return weights_P / weights_P.max(initial=0.0) if self.normalize == "batch" else weights_P
@@ -127,14 +106,12 @@ class PrioritizedSampling(Selection):
 
     def _priorities(self, outcome: Outcome) -> np.ndarray:
         if self.priority == "informativeness":
-            low, high = self.table.reward_range
-            return outcome.variance / (high - low) ** 2 + self.epsilon
+            return self.table.informativeness(outcome.variance) + self.epsilon
         if self.statistics == "smoothed":
             size_PG, scale_P = np.abs(outcome.advantages), 1.0
         else:
-            size_PG = np.abs(outcome.rewards - outcome.mean[:, None])
+            size_PG = np.abs(outcome.centred())
             scale_P = np.sqrt(outcome.variance) + _STANDARD
-        size_PG = np.where(outcome.scored, size_PG, 0.0)
         if self.priority == "last":
             last_P = outcome.scored.shape[1] - 1 - outcome.scored[:, ::-1].argmax(axis=1)
             size_P = size_PG[np.arange(len(size_PG)), last_P]
@@ -152,7 +129,7 @@ class PrioritizedSampling(Selection):
             "pspo/effective_prompts": float(weights_N.sum() ** 2 / np.square(weights_N).sum()),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
-        check_state(is_positive, "table/pps_priority", "is not above 0 and finite")
+        check_state(is_positive, "table/pps_priority")
         self.tree = Proportional(self.priority_N**self.exponent)

@@ -1,24 +1,21 @@
-"""Prioritized replay as published: highest priorities, pools of solved and unsolved prompts, retests.
-
-`PublishedReplay` is the method. `ProportionalStore` takes the heap's place where draws are proportional to
-the priority.
-"""
+"""Prioritized replay as published: highest priorities, pools of solved and unsolved prompts, retests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection
-from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
-from curro.core.groups import Groups
+from curro.core.checkpoint import Stateful, check_state
+from curro.core.errors import require
+from curro.core.groups import Groups, by_rollouts
 from curro.core.prompts import PromptTable
 from curro.methods.index import MaxPriority, Proportional
 
 HEAP, SOLVED, UNSOLVED = 0, 1, 2
+RETESTS = Reason.RETEST_SOLVED, Reason.RETEST_UNSOLVED
+"""By pool, the solved one first: why a prompt of it was chosen."""
 
 
 class PublishedReplay(Selection):
@@ -31,18 +28,17 @@ class PublishedReplay(Selection):
     In general p(1-p) is the variance of that average's mixture of groups,
     v <- a s + (1-a) v + a (1-a) (m - mean)^2 for a group of mean m and variance s, which for 0/1
     rewards is p(1-p) and for any other rewards their variance in squared reward ranges (the column
-    `smoothed_variance` is in squared units of the reward). Groups of other sizes count by their rollouts:
-    with n of them after visits of n' on the same average, a is
-    smoothing n / (smoothing n + (1 - smoothing) n').
+    `smoothed_variance` is in squared units of the reward). Groups of other sizes count by their rollouts
+    (`by_rollouts`).
 
     A group whose own rewards do not vary (its p <= tolerance or >= 1 - tolerance, section 4.1) sends
     its prompt to the solved or the unsolved pool, by the side of the reward range's middle its mean
     lies on. Every `retest_every` steps, on the first step asked for from each multiple on, the longest
     unevaluated of the pools come before all others; what varies again re-enters the heap.
 
-    The paper does not say what happens when the heap has too few prompts: the batch is completed
-    from the solved pool, then from the unsolved pool, longest unevaluated first. A solved prompt that the
-    policy has forgotten has a signal again; unsolved ones would fill batch after batch with flat groups.
+    Where the heap has too few prompts, of which the paper does not speak, the batch is completed from the
+    solved pool, then from the unsolved pool, longest unevaluated first. A solved prompt that the policy has
+    forgotten has a signal again; unsolved ones would fill batch after batch with flat groups.
 
     Args:
         smoothing: weight of the new observation (section 5: 0.8).
@@ -61,6 +57,7 @@ class PublishedReplay(Selection):
     """
 
     needs_second_visits = True
+    remembered = ("planned", "exploring", "due", "heap", "solved", "unsolved")
 
     def __init__(
         self,
@@ -75,29 +72,23 @@ class PublishedReplay(Selection):
         retest_solved: int = 1,
         retest_unsolved: int = 3,
     ) -> None:
-        for name, value, is_valid, rule in (
-            ("smoothing", smoothing, 0 < smoothing <= 1, "in (0, 1]"),
-            ("initial_priority", initial_priority, initial_priority > -np.inf, "a number or infinity"),
-            ("draw", draw, draw in ("top", "proportional"), '"top" or "proportional"'),
-            ("exploration", exploration, 0 <= exploration <= 1, "in [0, 1]"),
-            ("bonus", bonus, 0 <= bonus < np.inf, "a number from 0"),
-            ("tolerance", tolerance, 0 <= tolerance < 0.5, "in [0, 0.5)"),
-            ("retest_every", retest_every, retest_every >= 0, "a number of steps, or 0 for none"),
-            ("retest_solved", retest_solved, retest_solved >= 0, "from 0"),
-            ("retest_unsolved", retest_unsolved, retest_unsolved >= 0, "from 0"),
-        ):
-            if not is_valid:
-                raise ConfigError(f"prioritized-replay: {name} is {rule}, not {value!r}")
-        if draw == "proportional" and not 0 <= initial_priority < np.inf:
-            raise ConfigError(
-                "prioritized-replay: draw='proportional' needs a finite initial_priority from 0, "
-                f"not {initial_priority}"
-            )
+        require(0 < smoothing <= 1, "smoothing", "in (0, 1]", smoothing)
+        require(draw in ("top", "proportional"), "draw", "top or proportional", draw)
+        least, most = (-np.inf, np.inf) if draw == "top" else (0, np.finfo(float).max)
+        is_priority = -np.inf < initial_priority and least <= initial_priority <= most
+        rule = "a number or infinity; finite and from 0 with draw=proportional"
+        require(is_priority, "initial_priority", rule, initial_priority)
+        require(0 <= exploration <= 1, "exploration", "in [0, 1]", exploration)
+        require(0 <= bonus < np.inf, "bonus", "a number from 0", bonus)
+        require(0 <= tolerance < 0.5, "tolerance", "in [0, 0.5)", tolerance)
+        require(retest_every >= 0, "retest_every", "a number of steps, or 0 for none", retest_every)
+        require(retest_solved >= 0, "retest_solved", "a number from 0", retest_solved)
+        require(retest_unsolved >= 0, "retest_unsolved", "a number from 0", retest_unsolved)
         self.smoothing, self.initial_priority, self.draw = smoothing, initial_priority, draw
         self.exploration, self.bonus = exploration, bonus
         self.tolerance, self.retest_every = tolerance, retest_every
         self.leaves_out = "credit" if tolerance > 0 else "nothing"
-        self.retests = {SOLVED: retest_solved, UNSOLVED: retest_unsolved}
+        self.retests = retest_solved, retest_unsolved
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -107,32 +98,32 @@ class PublishedReplay(Selection):
         self.pool_N = table.add("pool", np.int8, HEAP)
         self.seed = int(rng.integers(2**62))
         self.planned, self.exploring = -1, False
-        self.due = {SOLVED: 0, UNSOLVED: 0}
-        self.retested: dict[int, list[int]] = {SOLVED: [], UNSOLVED: []}
+        # of the solved pool and the unsolved one: how many retests are left in this step, and what came up
+        self.due = [0, 0]
+        self.retested: list[set[int]] = [set(), set()]
         everything = np.full(table.size, self.initial_priority)
         self.heap: MaxPriority | ProportionalStore
         if self.draw == "top":
             self.heap = MaxPriority.from_array(everything, seed=self.seed)
         else:
             self.heap = ProportionalStore(everything)
-        self.pools = {pool: MaxPriority(table.size, seed=self.seed + pool) for pool in (SOLVED, UNSOLVED)}
+        self.solved, self.unsolved = (MaxPriority(table.size, seed=self.seed + n) for n in (SOLVED, UNSOLVED))
+        self.pools = self.solved, self.unsolved
 
     def select(self, n: int, step: int) -> Choice:
         self._plan(step)
         parts = []
-        pools = (SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)
-        for pool, reason in pools:
-            if self.due[pool] and n:
-                parts.append(Choice.of(self.pools[pool].pop(min(n, self.due[pool])), reason))
-                self.retested[pool] += parts[-1].prompts.tolist()
-                self.due[pool] -= len(parts[-1].prompts)
-                n -= len(parts[-1].prompts)
+        for number, pool in enumerate(self.pools):
+            retested = pool.pop(min(n, self.due[number]))
+            parts.append(Choice.of(retested, RETESTS[number]))
+            self.retested[number] |= set(retested.tolist())
+            self.due[number] -= len(retested)
+            n -= len(retested)
         parts.append(self._from_heap(min(n, len(self.heap))))
         n -= len(parts[-1].prompts)
-        for pool, reason in pools:
-            if n:
-                parts.append(Choice.of(self.pools[pool].pop(n), reason))
-                n -= len(parts[-1].prompts)
+        for pool, reason in zip(self.pools, RETESTS, strict=True):
+            parts.append(Choice.of(pool.pop(n), reason))
+            n -= len(parts[-1].prompts)
         return Choice.join([part for part in parts if len(part.prompts)])
 
     def without_update(self, groups: Groups) -> np.ndarray | None:
@@ -150,22 +141,20 @@ class PublishedReplay(Selection):
         self.planned = step
         self.exploring = self.rng.random() < self.exploration
         retest = every > 0 and step // every > before // every
-        self.due = {pool: min(n, len(self.pools[pool])) * retest for pool, n in self.retests.items()}
-        self.retested = {SOLVED: [], UNSOLVED: []}
+        self.due = [
+            min(most, len(pool)) * retest for most, pool in zip(self.retests, self.pools, strict=True)
+        ]
+        self.retested = [set(), set()]
 
     def _from_heap(self, n: int) -> Choice:
         uniforms = self.rng.random(n)
-        return self._explore(uniforms) if self.exploring else self._exploit(uniforms)
-
-    def _explore(self, uniforms: np.ndarray) -> Choice:
-        chance = 1 / np.arange(len(self.heap), len(self.heap) - len(uniforms), -1)
-        return Choice.of(self.heap.pop_uniform(uniforms), Reason.EXPLORATION, chance)
-
-    def _exploit(self, uniforms: np.ndarray) -> Choice:
+        if self.exploring:
+            chance = 1 / np.arange(len(self.heap), len(self.heap) - n, -1)
+            return Choice.of(self.heap.pop_uniform(uniforms), Reason.EXPLORATION, chance)
         if isinstance(self.heap, ProportionalStore):
             prompts, chance = self.heap.draw(uniforms)
         else:
-            prompts, chance = self.heap.pop(len(uniforms)), np.full(len(uniforms), np.nan)
+            prompts, chance = self.heap.pop(n), np.full(n, np.nan)
         return Choice.of(prompts, Reason.by_visits(self.table["visits"][prompts]), chance)
 
     def priority(self, prompts: np.ndarray) -> np.ndarray:
@@ -175,9 +164,8 @@ class PublishedReplay(Selection):
 
     def _omega(self, prompts: np.ndarray) -> np.ndarray:
         """p(1-p), and a bonus where p >= 1/2 (sections 2 and 4.4), in squared reward ranges."""
-        low, high = self.table.reward_range
         above_P = self.table.success_rate(self.mean_N[prompts].astype(np.float64)) >= 0.5
-        return self.variance_N[prompts].astype(np.float64) / (high - low) ** 2 + self.bonus * above_P
+        return self.table.informativeness(self.variance_N[prompts].astype(np.float64)) + self.bonus * above_P
 
     def observe(self, outcome: Outcome) -> None:
         prompts = outcome.prompts
@@ -185,13 +173,9 @@ class PublishedReplay(Selection):
             column_N[prompts].astype(np.float64) for column_N in (self.size_N, self.mean_N, self.variance_N)
         )
         known_P, count_P = ~np.isnan(mean_P), outcome.count.astype(np.float64)
-        # groups of other sizes count by their rollouts
-        differs_P = known_P & (count_P != size_P)
-        average_P = self.smoothing * count_P + (1 - self.smoothing) * size_P
-        a_P = np.where(known_P, self.smoothing, 1.0)
-        a_P = np.where(differs_P, self.smoothing * count_P / average_P, a_P)
+        size_P = np.where(known_P, size_P, count_P)
+        a_P, self.size_N[prompts] = by_rollouts(np.where(known_P, self.smoothing, 1.0), count_P, size_P)
         gap_P = np.where(known_P, outcome.mean - mean_P, 0.0)
-        self.size_N[prompts] = np.where(differs_P, average_P, count_P)
         self.variance_N[prompts] = (
             a_P * outcome.variance + (1 - a_P) * variance_P + a_P * (1 - a_P) * (gap_P * gap_P)
         )
@@ -207,20 +191,19 @@ class PublishedReplay(Selection):
 
     def take_back(self, choice: Choice) -> None:
         """Retests that are taken back are due in the next calls of this step."""
-        for pool, retested in self.retested.items():
-            again = set(retested) & set(choice.prompts.tolist())
-            self.retested[pool] = [prompt for prompt in retested if prompt not in again]
-            self.due[pool] += len(again)
+        for number, retested in enumerate(self.retested):
+            again = retested & set(choice.prompts.tolist())
+            retested -= again
+            self.due[number] += len(again)
         self.release(choice.prompts)
 
     def _put(self, prompts: np.ndarray, pool_P: np.ndarray, omega_P: np.ndarray, steps: np.ndarray) -> None:
         """Return prompts to where they belong, the pools by the step of their last evaluation."""
         heaped = np.flatnonzero(pool_P == HEAP)
         self.heap.push(prompts[heaped], omega_P[heaped])
-        for pool, queue in self.pools.items():
+        for pool, queue in zip((SOLVED, UNSOLVED), self.pools, strict=True):
             rows = np.flatnonzero(pool_P == pool)
-            if len(rows):
-                queue.push(prompts[rows], -steps[rows])
+            queue.push(prompts[rows], -steps[rows])
 
     def metrics(self) -> dict[str, float]:
         """Sizes, mean finite priority in the heap, and the deviation of the moving averages (figure 3)."""
@@ -231,38 +214,22 @@ class PublishedReplay(Selection):
         seen_S = rate_N[~np.isnan(rate_N)]
         return {
             "replay/heap_size": float(len(self.heap)),
-            "replay/solved_pool": float(len(self.pools[SOLVED])),
-            "replay/unsolved_pool": float(len(self.pools[UNSOLVED])),
+            "replay/solved_pool": float(len(self.solved)),
+            "replay/unsolved_pool": float(len(self.unsolved)),
             "replay/mean_priority": float(finite_H.mean()) if len(finite_H) else np.nan,
             "replay/success_rate_std": float(seen_S.std()) if len(seen_S) else np.nan,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "planned": self.planned,
-            "exploring": self.exploring,
-            "due": [self.due[SOLVED], self.due[UNSOLVED]],
-            "heap": self.heap.state_dict(),
-            "solved": self.pools[SOLVED].state_dict(),
-            "unsolved": self.pools[UNSOLVED].state_dict(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_state(
-            set(np.unique(self.pool_N)) <= {HEAP, SOLVED, UNSOLVED}, "table/pool", "is none of the pools"
-        )
-        mean, variance, size = (self.table[f"smoothed_{name}"] for name in ("mean", "variance", "size"))
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        check_state(len(self.due) == 2 and min(self.due) >= 0, "replay/due")
+        check_state(np.isin(self.pool_N, (HEAP, SOLVED, UNSOLVED)).all(), "table/pool")
+        mean, variance, size = self.mean_N, self.variance_N, self.size_N
         valid_N = np.isfinite(variance) & (variance >= 0) & np.isfinite(size) & (np.isnan(mean) | (size >= 1))
-        check_state(valid_N.all() and not np.isinf(mean).any(), "table/smoothed", "is not of groups")
-        check_state(len(state["due"]) == 2 and min(state["due"]) >= 0, "replay/due", "is not of two pools")
-        self.planned, self.exploring = state["planned"], state["exploring"]
-        self.due = dict(zip((SOLVED, UNSOLVED), state["due"], strict=True))
-        self.heap.load_state_dict(state["heap"])
-        self.pools[SOLVED].load_state_dict(state["solved"])
-        self.pools[UNSOLVED].load_state_dict(state["unsolved"])
+        check_state(valid_N.all() and not np.isinf(mean).any(), "table/smoothed")
 
 
-class ProportionalStore:
+class ProportionalStore(Stateful):
     """Prompts leave when they are drawn and come back with a new priority.
 
     Section 4.2 of "Prioritized Replay for RL Post-training": the probability of drawing a prompt is
@@ -315,9 +282,9 @@ class ProportionalStore:
         weight_N = self.weights.weights(np.arange(self.weights.size))
         return {"priorities": np.where(self.inside, weight_N, -1.0)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         priority_N = state["priorities"]
         is_valid = priority_N.shape == self.inside.shape and np.isfinite(priority_N).all()
-        check_state(is_valid, "store/priorities", "are not of all prompts")
+        check_state(is_valid, "store/priorities")
         self.inside = priority_N >= 0
         self.weights = Proportional(np.maximum(priority_N, 0.0))

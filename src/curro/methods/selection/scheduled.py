@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ class Scheduled(Selection):
 
     Source: "Online Difficulty Filtering for Reasoning Oriented RL", section 4.2.
 
-    "Online Difficulty Filtering for Reasoning Oriented RL", section 4.2: "offline scheduling additionally
-    orders the training batches" by difficulty. The order is the data file's: `curro curate --order
-    easy-first` writes one.
+    "Offline scheduling additionally orders the training batches" by difficulty. The order is the data file's:
+    `curro curate --order easy-first` writes one.
     """
 
     orders_everything = True
+    remembered = ("position",)
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -37,9 +36,6 @@ class Scheduled(Selection):
             self.position = (self.position + len(window)) % self.table.size
         return Choice.of(np.concatenate(parts), Reason.PRIORITY)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"position": self.position}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_state(0 <= state["position"] < self.table.size, "scheduled", "is at no prompt")
-        self.position = state["position"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        check_state(0 <= self.position < self.table.size, "scheduled/position")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from curro.core.bases import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.core.checkpoint import check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.groups import UnlearnedGroups
 from curro.core.prompts import PromptTable
 
@@ -31,10 +30,9 @@ class SelfEvolvingCurriculum(Selection):
 
         Q_c <- (1 - rate) Q_c + rate mean over its groups of mean_i |A_i|,    Q_c = 0 at first
 
-    A_i = (r_i - mean r) / (high - low), in reward ranges: "METIS" divides by no standard deviation. Rewards
-    may be any numbers. The papers' mean is over tokens; this one is over rollouts, whatever their length.
-
-    Outcomes count from the next step on, whenever in a step they come.
+    A_i = (r_i - mean r) / (high - low), in reward ranges: "METIS" divides by no standard deviation. The
+    papers' mean is over tokens; this one is over rollouts, whatever their length. Outcomes count from the
+    next step on.
 
     Args:
         column: a column of the data set, a category a value; or `categories` parts of about equal size if it
@@ -51,6 +49,7 @@ class SelfEvolvingCurriculum(Selection):
     """
 
     prefix = "sec"
+    remembered: tuple[str, ...] = ("value_C", "unlearned", "step", "names")
 
     def __init__(
         self,
@@ -61,12 +60,9 @@ class SelfEvolvingCurriculum(Selection):
         rate: float = 0.5,
         standardize: bool = False,
     ) -> None:
-        if not 1 <= categories <= _MOST:
-            raise ConfigError(f"categories is in 1..{_MOST}, not {categories}")
-        if not temperature > 0:
-            raise ConfigError(f"temperature is above 0, not {temperature}")
-        if not 0 < rate <= 1:
-            raise ConfigError(f"rate is in (0, 1], not {rate}")
+        require(1 <= categories <= _MOST, "categories", f"in 1..{_MOST}", categories)
+        require(temperature > 0, "temperature", "above 0", temperature)
+        require(0 < rate <= 1, "rate", "in (0, 1]", rate)
         self.column, self.categories = column, categories
         self.temperature, self.rate, self.standardize = temperature, rate, standardize
 
@@ -76,7 +72,7 @@ class SelfEvolvingCurriculum(Selection):
         self.category_N = table.add("sec_category", np.int16, 0)
         self.category_N[:] = category_N
         self.value_C = np.zeros(len(self.names))
-        self.unlearned = UnlearnedGroups(3)  # prompt, category and mean |A| of each group
+        self.unlearned = UnlearnedGroups(3, table.size)  # prompt, category and mean |A| of each group
         self.step = -1
 
     def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
@@ -123,7 +119,7 @@ class SelfEvolvingCurriculum(Selection):
         free = np.flatnonzero(~self.table["in_flight"])
         free_C = [free[self.category_N[free] == c] for c in range(len(self.names))]
         weight_C = self._weights().tolist()
-        total = sum(weight for weight, prompts in zip(weight_C, free_C, strict=True) if len(prompts))
+        total = self._total(weight_C, free_C)
         chosen, probability_P = np.empty(n, np.int64), np.empty(n)
         for a, (uniform, place) in enumerate(self.rng.random((n, 2)).tolist()):
             below, category = 0.0, -1
@@ -137,9 +133,13 @@ class SelfEvolvingCurriculum(Selection):
             probability_P[a] = weight_C[category] / total / count
             chosen[a] = free_C[category][int(place * count)]
             free_C[category] = np.delete(free_C[category], int(place * count))
-            if count == 1:
-                total = sum(weight for weight, prompts in zip(weight_C, free_C, strict=True) if len(prompts))
+            total = total if count > 1 else self._total(weight_C, free_C)
         return Choice.of(chosen, Reason.PRIORITY, probability_P)
+
+    @staticmethod
+    def _total(weight_C: list[float], free_C: list[np.ndarray]) -> float:
+        """The weights of the categories with free prompts."""
+        return sum(weight for weight, prompts in zip(weight_C, free_C, strict=True) if len(prompts))
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         return sequential_weights(choice.probabilities, self.table.size - len(self.table.prompts_in_flight))
@@ -149,17 +149,21 @@ class SelfEvolvingCurriculum(Selection):
         return np.maximum(np.exp((self.value_C - self.value_C.max()) / self.temperature), 1e-300)
 
     def observe(self, outcome: Outcome) -> None:
-        size_P = np.abs(np.where(outcome.scored, outcome.rewards - outcome.mean[:, None], 0.0)).sum(axis=1)
-        size_P /= outcome.scored.sum(axis=1)
+        size_P = np.abs(outcome.centred()).sum(axis=1) / outcome.count
         low, high = self.table.reward_range
         size_P /= np.sqrt(outcome.variance) + _STANDARD if self.standardize else high - low
         self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], size_P)
 
     def _learn(self) -> None:
-        _, category, size = self.unlearned.take()
-        count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
-        seen = count_C > 0
-        self.value_C[seen] += self.rate * (sum_C[seen] / count_C[seen] - self.value_C[seen])
+        mean_C = self._means()
+        seen = ~np.isnan(mean_C)
+        self.value_C[seen] += self.rate * (mean_C[seen] - self.value_C[seen])
+
+    def _means(self) -> np.ndarray:
+        """Take the unlearned groups, and give the mean of their third row by category, NaN of none."""
+        _, category, value = self.unlearned.take()
+        count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, value))
+        return np.divide(sum_C, count_C, out=np.full(len(count_C), np.nan), where=count_C > 0)
 
     def metrics(self) -> dict[str, float]:
         weight_C = self._weights()
@@ -171,22 +175,9 @@ class SelfEvolvingCurriculum(Selection):
             for quantity, number in (("value", value), ("chance", chance))
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "value": self.value_C.copy(),
-            "unlearned": self.unlearned.groups.copy(),
-            "step": self.step,
-            "names": self.names,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        known = len(state["names"])
-        inside = self.category_N.min() >= 0 and self.category_N.max() < known
-        is_finite = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
-        check_state(inside and is_finite, "sec", "is not of its categories")
-        self.unlearned.load(state["unlearned"], "sec/unlearned", self.table.size)
-        categories = self.unlearned.groups[1]
-        is_known = categories.min(initial=0) >= 0 and categories.max(initial=0) < known
-        check_state(is_known, "sec/unlearned", "is not of its categories")
-        self.value_C, self.step = state["value"].copy(), state["step"]
-        self.names = list(state["names"])
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        known = len(self.names)
+        check_state(self.value_C.shape == (known,) and np.isfinite(self.value_C).all(), "sec/value")
+        categories = np.concatenate([self.category_N, self.unlearned.groups[1]])
+        check_state(categories.min() >= 0 and categories.max() < known, "sec/names")

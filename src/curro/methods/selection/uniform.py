@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,15 @@ RANKS = 16
 """Number of passes whose random orders are cached when sources have passes of their own."""
 
 
+def _order(seed: int, epoch: int, size: int) -> np.ndarray:
+    return np.random.default_rng([seed, epoch]).permutation(size)
+
+
+@lru_cache(RANKS)
+def _ranks(seed: int, epoch: int, size: int) -> np.ndarray:
+    return np.argsort(_order(seed, epoch, size))
+
+
 class Uniform(Selection):
     """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
 
@@ -24,23 +33,21 @@ class Uniform(Selection):
     The probabilities are 1 over the free prompts, without knowledge of the pass.
     """
 
+    remembered: tuple[str, ...] = ("seed", "epoch", "position")
+
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
         self.seed, self.epoch, self.position = int(rng.integers(2**63)), 0, 0
         self._shuffle()
         # how many passes each prompt has been in, where sources have shares and so passes of their own
         self.turns_N: np.ndarray | None = None
-        self._ranks: dict[int, np.ndarray] = {}
         if table.has_shares:
             self.turns_N = table.add("uniform_turns", np.int32, 0)
             self.place_N = np.empty(table.size, np.int64)
             self._place(self.turns_N, np.arange(table.size))
 
     def _shuffle(self) -> None:
-        self.order = self._order(self.epoch)
-
-    def _order(self, epoch: int) -> np.ndarray:
-        return np.random.default_rng([self.seed, epoch]).permutation(self.table.size)
+        self.order = _order(self.seed, self.epoch, self.table.size)
 
     def _next(self, most: int) -> np.ndarray:
         """The next prompts in turn, at least one and at most so many."""
@@ -67,12 +74,8 @@ class Uniform(Selection):
         """Note where these prompts come in the sequence of all passes."""
         turn_P = turns_N[prompts]
         for epoch in np.unique(turn_P).tolist():
-            if epoch not in self._ranks:
-                if len(self._ranks) >= RANKS:
-                    self._ranks.clear()
-                self._ranks[epoch] = np.argsort(self._order(epoch))
             moved = prompts[turn_P == epoch]
-            self.place_N[moved] = epoch * self.table.size + self._ranks[epoch][moved]
+            self.place_N[moved] = epoch * self.table.size + _ranks(self.seed, epoch, self.table.size)[moved]
 
     def select(self, n: int, step: int) -> Choice:
         free = self.table.size - len(self.table.prompts_in_flight)
@@ -91,16 +94,10 @@ class Uniform(Selection):
             self.turns_N[choice.prompts] -= 1
             self._place(self.turns_N, choice.prompts)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        is_position = 0 <= state["position"] < self.table.size and state["epoch"] >= 0
-        check_state(is_position, "uniform", "is at no position of a pass")
-        is_count = self.turns_N is None or (self.turns_N >= 0).all()
-        check_state(is_count, "table/uniform_turns", "is below 0")
-        self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        check_state(0 <= self.position < self.table.size and self.epoch >= 0, "uniform/position")
         self._shuffle()
         if self.turns_N is not None:
-            self._ranks.clear()
+            check_state((self.turns_N >= 0).all(), "table/uniform_turns")
             self._place(self.turns_N, np.arange(self.table.size))

@@ -1,14 +1,9 @@
-"""METIS: the policy judges candidates by its recent results, and learns from how right it was.
-
-`Metis` is the predictor. Below it stand what the policy's answer says and earns, and which outcomes
-judgments are shown.
-"""
+"""METIS: the policy judges candidates by its recent results, and learns from how right it was."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +11,9 @@ import numpy as np
 
 from curro.core.bases import Predictor
 from curro.core.checkpoint import check_prompt_numbers, check_state
-from curro.core.errors import ConfigError
+from curro.core.errors import require
 from curro.core.groups import Groups, UnlearnedGroups
-from curro.core.policy import AuxiliarySamples, PolicyUse
+from curro.core.policy import AuxiliarySamples, PolicyUse, Reply
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.metis.template import DEFAULT, Statements, read_template
 
@@ -27,7 +22,6 @@ WINDOW = 64
 """The latest pairs among which `spread` chooses."""
 LARGEST = 0.25
 """The largest variance of rewards in [0, 1] (METIS, section 3)."""
-_NUMBERS = ("baseline", "step", "judgments", "failures")
 _NUMBER = re.compile(r"\s{0,8}([0-9]{1,3}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s{0,8}\}")
 
 
@@ -36,9 +30,9 @@ class Metis(Predictor):
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), section 4.
 
-    Algorithm 1, with the defaults of table 5. Before the first outcome the memory is empty, and candidates
-    are judged without exemplars. What came back since the last choice enters the memory at the next one, in
-    a random order; the baseline moves once a training step. So the order of feedback changes nothing.
+    Algorithm 1, with the defaults of table 5. What came back since the last choice enters the memory at the
+    next one, in a random order; the baseline moves once a training step. So the order of feedback changes
+    nothing.
 
     Args:
         exemplars: K, how many recent pairs of prompt and variance a judgment shows; 0 asks without any.
@@ -58,6 +52,10 @@ class Metis(Predictor):
         ConfigError: an option that is none of these, a template or a function that cannot be used.
     """
 
+    remembered = (
+        "memory", "rewards", "predicted", "unlearned", "baseline", "step", "judgments", "failures"
+    )  # fmt: skip
+
     def __init__(
         self,
         *,
@@ -71,15 +69,11 @@ class Metis(Predictor):
         cut: int = 2000,
         strip: str | None = None,
     ) -> None:
-        for name, is_right, rule, value in (
-            ("exemplars", exemplars >= 0, "a number from 0", exemplars),
-            ("weight", 0 <= weight < np.inf, "a finite number from 0", weight),
-            ("baseline_rate", 0 <= baseline_rate <= 1, "in [0, 1]", baseline_rate),
-            ("failed", failed in FAILED, f"one of {', '.join(FAILED)}", failed),
-            ("max_tokens", max_tokens >= 1, "a number from 1", max_tokens),
-        ):
-            if not is_right:
-                raise ConfigError(f"{name} is {rule}, not {value!r}")
+        require(exemplars >= 0, "exemplars", "a number from 0", exemplars)
+        require(0 <= weight < np.inf, "weight", "a finite number from 0", weight)
+        require(0 <= baseline_rate <= 1, "baseline_rate", "in [0, 1]", baseline_rate)
+        require(failed in FAILED, "failed", f"one of {', '.join(FAILED)}", failed)
+        require(max_tokens >= 1, "max_tokens", "a number from 1", max_tokens)
         self.exemplars, self.weight, self.baseline_rate = exemplars, float(weight), baseline_rate
         self.policy_use = PolicyUse.ASKED | (PolicyUse.TRAINED if weight > 0 else PolicyUse.NONE)
         self.failed, self.max_tokens = failed, max_tokens
@@ -93,7 +87,7 @@ class Metis(Predictor):
         self.pending: dict[int, Judgment] = {}
         self.memory = np.empty((2, 0))
         self.candidates: dict[int, Judgment] = {}
-        self.unlearned = UnlearnedGroups(2)
+        self.unlearned = UnlearnedGroups(2, table.size)
         self.rewards = np.empty(0)
         self.baseline, self.step = 0.0, -1
         self.judgments = self.failures = 0
@@ -101,30 +95,27 @@ class Metis(Predictor):
 
     def trial(self, prompts: np.ndarray) -> float:
         """The share of judgments of these prompts (P,) that can be read; nothing is kept."""
-        messages = [
-            self.template.messages([], self.statements.of(self.policy, prompt)) for prompt in prompts.tolist()
-        ]
-        replies = self.policy.answer(messages, self.max_tokens)
-        return float(np.mean([not np.isnan(read_prediction(reply.text)) for reply in replies]))
+        return float(np.mean([not np.isnan(read_prediction(r.text)) for r in self._ask(prompts, [])]))
+
+    def _ask(self, prompts: np.ndarray, exemplars: list[tuple[str, float]]) -> list[Reply]:
+        """The policy's judgments of prompts (P,), shown these exemplars."""
+        statements = [self.statements.of(self.policy, prompt) for prompt in prompts.tolist()]
+        messages = [self.template.messages(exemplars, statement) for statement in statements]
+        return self.policy.answer(messages, self.max_tokens)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """(7): the judgments of candidates (P,), 0 where one failed."""
         self._learn(step)
-        self.candidates = {}
         pairs = self.memory[:, spread_rows(self.memory[1], self.exemplars)] if self.spread else self.memory
         examples = [
             (self.statements.of(self.policy, int(prompt)), variance) for prompt, variance in pairs.T.tolist()
         ]
-        replies = self.policy.answer(
-            [
-                self.template.messages(examples, self.statements.of(self.policy, prompt))
-                for prompt in prompts.tolist()
-            ],
-            self.max_tokens,
-        )
+        replies = self._ask(prompts, examples)
         self.predicted = np.array([read_prediction(reply.text) for reply in replies])
-        for prompt, reply, value in zip(prompts.tolist(), replies, self.predicted.tolist(), strict=True):
-            self.candidates[prompt] = Judgment(reply.prompt_ids, reply.completion_ids, value)
+        judged = zip(prompts.tolist(), replies, self.predicted.tolist(), strict=True)
+        self.candidates = {
+            prompt: Judgment(reply.prompt_ids, reply.completion_ids, value) for prompt, reply, value in judged
+        }
         self.judgments += len(replies)
         self.failures += int(np.isnan(self.predicted).sum())
         return np.nan_to_num(self.predicted, nan=0.0)
@@ -147,19 +138,15 @@ class Metis(Predictor):
 
     def observe(self, outcome: Groups) -> AuxiliarySamples | None:
         """The judgments of these prompts, their rewards (8) less the baseline as advantages."""
-        low, high = self.table.reward_range
-        realised_P = np.minimum(outcome.variance / (high - low) ** 2, LARGEST)
+        realised_P = np.minimum(self.table.informativeness(outcome.variance), LARGEST)
         self.unlearned.add(outcome.prompts, realised_P)
         made = [self.pending.pop(prompt, None) for prompt in outcome.prompts.tolist()]
-        judged = [
-            (judgment, realised)
-            for judgment, realised in zip(made, realised_P.tolist(), strict=True)
-            if judgment is not None and judgment.completion_ids
-        ]
+        judged_P = np.array([judgment is not None and bool(judgment.completion_ids) for judgment in made])
+        judged = [judgment for judgment in made if judgment is not None and judgment.completion_ids]
         if not judged:
             return None
-        predicted_J = np.array([judgment.predicted for judgment, _ in judged])
-        reward_J = judgment_reward(np.nan_to_num(predicted_J, nan=0.0), np.array([v for _, v in judged]))
+        predicted_J = np.array([judgment.predicted for judgment in judged])
+        reward_J = judgment_reward(np.nan_to_num(predicted_J, nan=0.0), realised_P[judged_P])
         if self.failed == "lowest":
             reward_J[np.isnan(predicted_J)] = 0.0
         skipped_J = np.isnan(predicted_J) & (self.failed == "skip")
@@ -167,8 +154,8 @@ class Metis(Predictor):
         if not self.weight or skipped_J.all():
             return None
         return AuxiliarySamples(
-            tuple(judgment.prompt_ids for judgment, _ in judged),
-            tuple(judgment.completion_ids for judgment, _ in judged),
+            tuple(judgment.prompt_ids for judgment in judged),
+            tuple(judgment.completion_ids for judgment in judged),
             np.where(skipped_J, 0.0, reward_J - self.baseline),
             self.weight,
         )
@@ -190,19 +177,17 @@ class Metis(Predictor):
             "judge/failures": float(self.failures),
         }
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Any:
         pending = [
             [prompt, list(made.prompt_ids), list(made.completion_ids), made.predicted]
             for prompt, made in sorted(self.pending.items())
         ]
-        arrays = {name: getattr(self, name).copy() for name in ("memory", "rewards", "predicted")}
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
-        return {"pending": pending, "unlearned": self.unlearned.groups.copy(), **arrays, **numbers}
+        return super().state_dict() | {"pending": pending}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_state(len(state["memory"]) == 2, "metis/memory", "is not of pairs")
-        check_state((state["memory"][1] >= 0).all(), "metis/memory", "has variances below 0")
-        check_prompt_numbers(state["memory"][0], self.table.size, "metis/memory")
+    def load_state_dict(self, state: Any) -> None:
+        super().load_state_dict(state)
+        check_state(len(self.memory) == 2 and (self.memory[1] >= 0).all(), "metis/memory")
+        check_prompt_numbers(self.memory[0], self.table.size, "metis/memory")
         self.pending = {
             prompt: Judgment(
                 tuple(map(operator.index, asked)), tuple(map(operator.index, answered)), float(value)
@@ -210,11 +195,6 @@ class Metis(Predictor):
             for prompt, asked, answered, value in state["pending"]
         }
         check_prompt_numbers(np.array(list(self.pending), np.float64), self.table.size, "metis/pending")
-        self.unlearned.load(state["unlearned"], "metis/unlearned", self.table.size)
-        for name in ("memory", "rewards", "predicted"):
-            setattr(self, name, state[name].copy())
-        for name in _NUMBERS:
-            setattr(self, name, state[name])
 
 
 def read_prediction(text: str) -> float:

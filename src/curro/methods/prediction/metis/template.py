@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, require
 from curro.core.loading import load_callable
 from curro.core.policy import Policy
 
@@ -112,8 +112,7 @@ class Statements:
     """
 
     def __init__(self, strip: str | None, cut: int) -> None:
-        if cut < 1:
-            raise ConfigError(f"cut is a number of characters from 1, not {cut}")
+        require(cut >= 1, "cut", "a number of characters from 1", cut)
         self.strip = None if strip is None else load_callable(strip, "strip")
         self.spec, self.cut = strip, cut
 
