@@ -184,12 +184,13 @@ def test_a_function_that_is_named_as_python_s_is_the_program_s(passed, name):
     assert run_read(row, program) == [True]
 
 
-def test_a_name_that_the_program_denies_is_not_python_s(passed):
+def test_a_name_that_the_program_denies_later_is_not_python_s(passed):
     program = (
-        "import sys, types\nclass Module(types.ModuleType):\n    @property\n"
-        "    def sum(self): raise KeyError\nsum = 1\nsys.modules['program'].__class__ = Module"
+        "import sys, types\nclass Module(types.ModuleType):\n    asked = 0\n    @property\n"
+        "    def sum(self):\n        Module.asked += 1\n        if Module.asked > 1: raise KeyError\n"
+        "sum = 1\ndef f(x): return x\nsys.modules['program'].__class__ = Module"
     )
-    assert passed(program, "assert sum([1, 2]) == 3", function="sum") == [False]
+    assert passed(program, "f(1)\nassert sum([1, 2]) == 3", function="sum") == [False]
 
 
 def run_read(row, program):
