@@ -7,8 +7,11 @@ import json
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from curro.runs.folder import RunFolder
 
 PROGRAM = """
 import json, os, sys
@@ -111,3 +114,20 @@ def test_a_write_that_fails_names_the_remedy(curro, monkeypatch, number, said):
 
     monkeypatch.setattr("curro.cli.inspect._runs", fails)
     assert said in curro("report", "run", status=2)
+
+
+def test_a_failed_start_leaves_nothing_that_blocks_the_same_command(curro, monkeypatch):
+    import curro.training.run as training
+    from curro.core.errors import CurroError
+
+    def fails(*arguments, **options):
+        raise CurroError("the logger cannot start")
+
+    command = ["train", "--data", "lab:chains", "--rollouts", "8", "--prompts-per-step", "2", "--out", "new"]
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "train", fails)
+        assert "the logger cannot start" in curro(*command, status=2)
+    assert not Path("new").exists()
+    said = curro(*command, "--eval-prompts", "4")
+    assert "reward lab:chains; name another one with --reward" in said
+    assert RunFolder.open("new").latest() is not None
