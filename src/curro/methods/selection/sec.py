@@ -37,8 +37,7 @@ class SelfEvolvingCurriculum(Selection):
     Args:
         column: a column of the data set, a category a value; or `categories` parts of about equal size if it
             has more values than that and all are numbers (pass rates). None: the prompts' sources, if there
-            are several; else the data set is cut, in its own order, into `categories` parts of equal size.
-            A warning says so where the data set has rows.
+            are several; else the data set is cut in its own order, with a warning where it has rows.
         categories: as in table 5, in 1..1000.
         temperature: as in table 5, above 0; in units of A.
         rate: table 5's moving average, in (0, 1].
