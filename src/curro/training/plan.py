@@ -279,7 +279,7 @@ def with_known(
     Raises:
         ConfigError: the folder has a pass rate for none of the prompts, the rewards of an estimate are not
             in the reward range, or the selection takes no pass rates.
-        EstimateError, RunError: the folder is damaged.
+        RunError: the folder is damaged.
     """
     column = source
     if Path(source).is_dir():
