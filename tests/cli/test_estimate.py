@@ -143,26 +143,6 @@ def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, mea
         assert "the rewards of the estimate in est are not from 0 to 1" in said
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
-    """The file has the lab's columns, its prompts are in order, and a run trains on it."""
-    shutil.copytree(estimated[0] / "est", tmp_path / "est")
-    said = curro("curate", "est", "--keep", "0.1,0.9", "--order", "easy-first", "-o", "easy.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "easy.jsonl").read_text().splitlines()]
-    rates = [row["pass_rate"] for row in rows]
-    assert rates == sorted(rates, reverse=True)
-    assert all(0.1 < rate < 0.9 for rate in rates)
-    assert f"easy.jsonl: {len(rows)} of 48 prompts" in said
-    train = ["train", "--data", "easy.jsonl", "--curriculum", "scheduled", "--reward", "lab:chains"]
-    small = ["--model", "lab:chains", "--rollouts", "64", "--prompts-per-step", "4", "--out", "run"]
-    assert "done: model, table and report are in run" in curro(*train, *small)
-    drawn = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
-    by_step = [row["key"] for row in sorted(drawn, key=lambda row: row["step"])]
-    assert sorted(by_step[:4]) == sorted(row["key"] for row in rows[:4])
-    metrics = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    assert any(json.loads(line).get("reward") for line in metrics), "scored as the lab scores"
-
-
 def test_a_file_that_exists_is_not_written_over(estimated, curro, tmp_path):
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     (tmp_path / "data.jsonl").write_text("precious")
@@ -206,7 +186,7 @@ def test_a_servers_estimate(curro, tmp_path):
     [
         ("estimate lab:chains -k 0", "greater than or equal to 1"),
         ("estimate lab:chains --threads 0", "threads must be from 1 to 1024, not 0"),
-        ("estimate lab:chains --max-completion-length 0", "--max-completion-length must be 1 or more, not 0"),
+        ("estimate lab:chains --max-completion-length 0", "max_completion_length must be 1 or more, not 0"),
         ("estimate lab:chains --model lab:chains --server http://x", "not both"),
         ("estimate lab:chains --server http://localhost:1", "--server-model"),
         ("estimate lab:chains --server nowhere --server-model m", "is like http://"),

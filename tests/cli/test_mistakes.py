@@ -37,7 +37,6 @@ def curro(curro, tmp_path, monkeypatch):
     picture = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Which angle?"}]}]
     Path("images.jsonl").write_text(json.dumps({"prompt": picture, "answer": "5"}) + "\n")
     Path("mixed.jsonl").write_text('{"prompt": "1+1", "answer": "2"}\n{"question": "2+2"}\n')
-    Path("data.txt").write_text("1+1")
     Path("own_rewards.py").write_text(
         "limit = 3\n\n\ndef score(completion, row):\n    return row['solution']\n"
     )
@@ -59,27 +58,23 @@ def curro(curro, tmp_path, monkeypatch):
     ("arguments", "named"),
     [
         ("--data empty.jsonl", "empty.jsonl is empty"),
-        ("--curriculum prioritised-replay", "'prioritized-replay'?"),
         ("--limit 5 --prompts-per-step 8", "--prompts-per-step"),
         ("--resume runs/none", "runs/none"),
         ("--resume data.jsonl", "data.jsonl: it is a file"),
         ("--resume folder", "config.json"),
         ("--data data.jsonl --model lab:chain", "model 'chain'"),
-        (f"{OWN} data.jsonl --answer-column sol", "'sol'"),
-        (f"{OWN} questions.jsonl", "--prompt-column"),
-        (f"{OWN} unanswered.jsonl", "--answer-column"),
+        (f"{OWN} questions.jsonl", "prompt_column"),
+        (f"{OWN} unanswered.jsonl", "answer_column"),
         (f"{OWN} cut.jsonl", "cut.jsonl:1"),
         (f"{OWN} mixed.jsonl", "row 1 (mixed.jsonl:2)"),
-        (f"{OWN} data.txt", "data.txt is none of .jsonl"),
         (f"{OWN} folder", "folder folder"),
         (f"{OWN} data.jsonl --reward ./own_rewards.py:scor", "'score'?"),
         (f"{OWN} data.jsonl --reward own_rewards.py:limit", "neither a function nor a class"),
         (f"{OWN} data.jsonl --config typo.toml", "'rollouts'?"),
         (f"{OWN} data.jsonl --config cut.toml", "cut.toml"),
         (f"{OWN} data.jsonl --config none.toml", "none.toml"),
-        (f"{OWN} data.jsonl --eval-data none.jsonl", "'none.jsonl'"),
         (f"{OWN} data.jsonl --known none", "--known none"),
-        (f"{OWN} data.jsonl --prompts-per-step 4 --device-batch 5", "--device-batch 5"),
+        (f"{OWN} data.jsonl --prompts-per-step 4 --device-batch 5", "device_batch 5"),
         (f"{OWN} data.jsonl --environment x", "environment is called 'x'"),
         (f"{OWN} data.jsonl --out folder/../data.jsonl", "not an empty folder"),
         (f"{OWN} images.jsonl", "row 0 of images.jsonl"),
@@ -169,7 +164,6 @@ def test_an_old_comparison_is_no_answer_to_another_question(curro, compared, fla
     ("names", "sentence"),
     [
         ("both --seeds 5 --learning-rate 0.01", "as they are: leave out --learning-rate, --seeds, or name"),
-        ("both uniforn", "both holds runs, and another name is no folder of runs"),
     ],
 )
 def test_folders_of_runs_are_compared_as_they_are(curro, compared, names, sentence):
@@ -199,13 +193,3 @@ def test_switches_reach_the_runs_of_a_comparison(curro, monkeypatch, tmp_path):
 )
 def test_mistakes_of_comparisons(curro, arguments, sentence):
     assert sentence in curro(*shlex.split(arguments))
-
-
-@pytest.mark.parametrize("mistake", ["def f(:", "f = undefined", "raise RuntimeError('no GPU')"])
-def test_modules_that_cannot_be_imported(curro, mistake):
-    name = f"mine_{len(mistake)}"
-    Path(f"{name}.py").write_text(mistake)
-    method = curro("train", "--data", "lab:chains", "--curriculum", f"{name}:Method")
-    assert f"selection '{name}:Method': importing '{name}' failed: " in method
-    reward = curro("train", "--data", "lab:chains", "--reward", f"{name}:f")
-    assert f"reward '{name}:f': importing '{name}' failed: " in reward

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from curro.cli.options import as_typed
 from curro.runs.folder import RunFolder
 
 PROGRAM = """
@@ -43,7 +42,7 @@ TYPOS = [
     ("train --model SmolML2-135M", "did you mean 'SmolLM2-135M'?"),
     ("train --model ./models/none", "there is no model at './models/none'"),
     ("train --log trackio", "--log trackio needs the package trackio: pip install trackio"),
-    ("train --rollouts-per-prompt 1", "--rollouts-per-prompt must be 2 or more"),
+    ("train --rollouts-per-prompt 1", "rollouts_per_prompt must be 2 or more"),
     ("train --data rows.jsonl", "name a model for rows.jsonl: --model with a folder, a hub"),
     (f"{OWN} --prompt-column problem", "no prompt column 'problem'"),
     (f"{OWN} --signal acc", "--signal acc: the reward has no such part; it has: "),
@@ -58,7 +57,7 @@ TYPOS = [
     ),
     ("train --model ran", "'ran' is the folder of a run: once it has ended, its model is ran/model"),
     ("evaluate ran --suite rows.jsonl", "its model is ran/model"),
-    ("train --seed -1", "--seed must be from 0"),
+    ("train --seed -1", "seed must be from 0"),
     ("train --seed x", "invalid value for '--seed': "),
     ("train --out full", "full exists and is not an empty folder"),
     ("compare uniform --data rows.jsonl", "name a model for rows.jsonl"),
@@ -103,16 +102,6 @@ def test_a_typo_is_answered_without_torch(answers, number):
     assert err.count("\n") == 1
     assert out == "status: 2\nimported:\n"
     assert not (folder / "runs").exists()
-
-
-def test_options_are_named_as_they_are_typed():
-    sentence = "no column holds prompts: name it with prompt_column"
-    assert as_typed(sentence, ["train"]) == "no column holds prompts: name it with --prompt-column"
-    assert as_typed(sentence, ["train", "--config=run.toml"]) == sentence
-    assert as_typed(sentence, ["serve", "serve.toml"]) == sentence
-    assert as_typed("the column 'key_column' of a/key_column.jsonl", []) == (
-        "the column 'key_column' of a/key_column.jsonl"
-    )
 
 
 @pytest.mark.parametrize(

@@ -69,24 +69,6 @@ def test_a_run_that_was_interrupted_goes_on_to_its_end(interrupted, monkeypatch)
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path):
-    flags = ["--curriculum", "pspo advantage=smoothed", "--admission", "signal", "--rollouts", "320"]
-    run = tmp_path / "run"
-    done = CliRunner().invoke(make_app(["train"]), ["train", *SMALL, *flags, "--out", str(run)])
-    assert done.exit_code == 0, done.output
-    steps = RunFolder.open(run).metrics()[1:]
-    batch = 4 * 8
-    assert all(line["admitted"] == 4 * line["step"] for line in steps)
-    assert steps[-1]["rollouts"] == 8 * steps[-1]["observed"]
-    assert 320 <= steps[-1]["rollouts"] < 320 + 10 * batch
-    assert len(steps) < 320 / batch
-    assert "eval/pass@1" in steps[-1]
-    config = RunFolder.open(run).config["curriculum"]
-    assert config["admission"] == {"name": "signal"}
-    assert config["advantage"] == {"name": "smoothed"}
-
-
-@pytest.mark.usefixtures("no_pictures")
 def test_a_finished_run_is_extended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = ["train", *SMALL, "--rollouts", "32", "--eval-every", "0", "--out", "run"]

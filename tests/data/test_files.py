@@ -211,17 +211,15 @@ def test_one_object_with_messages_is_a_row(tmp_path):
             {"data/train.parquet": "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n"},
             "lfs pull",
         ),
-        ({"train.jsonl": "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n"}, "lfs pull"),
         ({"train.jsonl.gz": "", "README.md": ""}, "it has README.md, train.jsonl.gz"),
         ({"train-0.jsonl": '{"prompt": "?"}', "train-1.jsonl.gz": ""}, r"train-1\.jsonl\.gz .*unpack it"),
         ({"test.jsonl": '{"prompt": "?"}'}, "as .*test.jsonl"),
-        ({"train.json": "[1]".encode("utf-16")}, "JSON: .*utf-8"),
     ],
 )
 def test_folders_that_cannot_be_read(tmp_path, files, message):
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=message):
         load_prompts(tmp_path)
 

@@ -77,6 +77,12 @@ def load(*lines: str, **options: str) -> PromptSet:
         (['{"prompt": [{"role": "user", "content": "x"}]}', GOOD], {}, "row 1 .* text, row 0 messages"),
         (['{"prompt": "a \\ud83d b"}'], {}, "row 0 .* half a character"),
         (['{"prompt": "a", "answer": "\\udc00"}'], {}, "row 0 .* half a character"),
+        ([GOOD, '{"prompt": "q", "note": ["\\ud83d"]}'], {}, "row 1 .* half a character .*: mend its text"),
+        (
+            ['{"prompt": "q", "x": "{\\"k\\": \\"\\\\ud83d\\"}"}'],
+            {"key_column": "x.k"},
+            "row 0 .* half a char",
+        ),
         (['{"prompt": "a", "b\\u0000c": 1}'], {}, "row 0 .* zero character"),
         (['{"prompt": "a", "key": "k"}', '{"prompt": "b", "key": "k"}'], {}, "row 0 .* row 1 .* 'key'"),
         (['{"prompt": "a", "id": 1}', '{"prompt": "b"}'], {"key_column": "id"}, "row 1 .* 'id'"),
@@ -98,13 +104,6 @@ def test_rows_that_repeat_and_rows_without_a_source_are_told_of():
     assert sourceless.startswith("3 of 4 rows have no source")
     assert "row 0" in sourceless
     assert load(other).notes == []
-
-
-def test_bytes_that_are_no_text():
-    with open("data.jsonl", "wb") as file:
-        file.write(GOOD.encode() + b'\n{"prompt": "\xff"}\n')
-    with pytest.raises(DataError, match=r"^data.jsonl:2 cannot be read as JSON: 'utf-8'"):
-        load_prompts("data.jsonl")
 
 
 def test_a_missing_file_names_its_neighbours():
@@ -134,16 +133,31 @@ def test_files_of_no_known_kind():
     os.rename("data.txt", "data.jsonl.gz")
     with pytest.raises(DataError, match="unpack"):
         load_prompts("data.jsonl.gz")
-    for source in ("", "https://a/b.jsonl"):
+    for source in ("", None, "https://a/b.jsonl"):
         with pytest.raises(DataError, match=r"named by a text|download"):
             load_prompts(source)
 
 
-def test_broken_parquet():
-    with open("data.parquet", "w") as file:
-        file.write("not Parquet")
-    with pytest.raises(DataError, match=r"^data.parquet cannot be read as Parquet: "):
-        load_prompts("data.parquet")
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("data.parquet", "not Parquet", "data.parquet cannot be read as Parquet: "),
+        ("data.json", "[]", "data.json is empty"),
+        ("data.json", f"[{GOOD}, 3]", "data.json, item 1 is not an object but int"),
+        ("data.json", f"[{GOOD},\n\n {{]", "data.json:3 is not valid JSON"),
+        (
+            "data.jsonl",
+            GOOD.encode() + b'\n{"prompt": "\xff"}\n',
+            "data.jsonl:2 .* 'utf-8'.*: save it as UTF-8",
+        ),
+        ("data.jsonl", GOOD.encode("utf-16"), "data.jsonl:1 .*: save it as UTF-8"),
+        ("data.csv", "prompt,answer\na,1\n".encode("utf-16"), "data.csv .*: save it as UTF-8"),
+    ],
+)
+def test_files_that_cannot_be_read(name, content, message):
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=f"^{message}"):
+        load_prompts(name)
 
 
 @pytest.mark.parametrize("column", ["prompt", "key", "note"])
@@ -159,36 +173,16 @@ def test_bytes_that_are_no_text_in_columns_of_texts(column):
         load_prompts("data.arrow")
 
 
-def test_empty_parquet_and_empty_array():
+def test_empty_parquet():
     pq.write_table(pa.table({"prompt": pa.array([], pa.string())}), "data.parquet")
     with pytest.raises(DataError, match=r"^data.parquet is empty"):
         load_prompts("data.parquet")
-    with open("data.json", "w") as file:
-        file.write("[]")
-    with pytest.raises(DataError, match=r"^data.json is empty"):
-        load_prompts("data.json")
-
-
-def test_an_array_with_something_else_in_it_and_one_that_breaks_off():
-    with open("data.json", "w") as file:
-        file.write(f"[{GOOD}, 3]")
-    with pytest.raises(DataError, match=r"^data.json, item 1 is not an object but int"):
-        load_prompts("data.json")
-    with open("data.json", "w") as file:
-        file.write(f"[{GOOD},\n\n {{]")
-    with pytest.raises(DataError, match=r"^data.json:3 is not valid JSON"):
-        load_prompts("data.json")
 
 
 def test_a_named_column_may_hold_no_answer():
     other = '{"prompt": "a", "answer": null, "reward_model": {"style": null, "ground_truth": "5"}}'
     assert [row["answer"] for row in load(other, answer_column="answer")] == [None]
     assert [row["answer"] for row in load(other, answer_column="reward_model.style")] == [None]
-
-
-def test_a_prompt_may_come_twice_under_two_keys():
-    prompts = load('{"prompt": "a", "key": "k"}', '{"prompt": "a", "key": "l"}')
-    assert prompts.keys == ["k", "l"]
 
 
 values = st.recursive(
@@ -212,27 +206,14 @@ def test_whatever_json_the_rows_hold_they_load_or_are_refused(given_rows):
     assert all(isinstance(row["answer"], str | None) for row in prompts)
 
 
-def test_half_a_character_in_any_column_is_refused(tmp_path):
-    (tmp_path / "data.jsonl").write_text(
-        '{"prompt": "p", "answer": "1", "note": "fine"}\n'
-        '{"prompt": "q", "answer": "2", "note": ["\\ud83d"]}\n'
-    )
-    with pytest.raises(DataError, match=r"row 1 .* holds half a character \('\\ud83d'\): mend its text"):
-        load_prompts(str(tmp_path / "data.jsonl"))
-
-
 def test_a_pipe_is_no_data(tmp_path):
     os.mkfifo(tmp_path / "data.jsonl")
     with pytest.raises(DataError, match="is neither a file nor a folder but a pipe or a device"):
         load_prompts(str(tmp_path / "data.jsonl"))
 
 
-def test_two_columns_of_one_name_and_texts_in_utf_16():
+def test_two_columns_of_one_name():
     table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["prompt", "answer", "answer"])
     pq.write_table(table, "twice.parquet")
     with pytest.raises(DataError, match=r"twice\.parquet has two columns 'answer': rename one"):
         load_prompts("twice.parquet")
-    for name, text in (("a.jsonl", GOOD), ("a.csv", "prompt,answer\na,1\n")):
-        Path(name).write_text(text, encoding="utf-16")
-        with pytest.raises(DataError, match="save it as UTF-8"):
-            load_prompts(name)

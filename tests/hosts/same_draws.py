@@ -4,7 +4,9 @@ import numpy as np
 
 from curro import Curriculum
 
-PROMPTS, GROUPS, SIZE, STEPS = 24, 4, 4, 6
+PROMPTS, GROUPS, SIZE, STEPS = 24, 4, 4, 12
+"""All prompts have been seen after six steps; from then on the draws depend on whose rewards these are."""
+
 SELECTION, SEED = "prioritized-replay", 11
 
 

@@ -1,13 +1,11 @@
 """A warm model that judges: its demonstrations are METIS' own conversations, and what it says is true."""
 
-import json
 import random
 
 import numpy as np
 import pytest
 import torch
 from benchmarks.learning.warm_models import Judge
-from typer.testing import CliRunner
 
 from curro.cli import make_app
 from curro.lab import family, load
@@ -58,18 +56,6 @@ def test_the_warm_model_seldom_fails_and_knows_what_is_uncertain(judge, shown) -
     assert np.isnan(predicted).mean() < 0.05
     expected = np.array([judge.expected_variance(row) for row in rows])
     assert rank_correlation(np.nan_to_num(predicted), expected) > 0.4
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_metis_trains_on_its_judgments(tmp_path) -> None:
-    arguments = ["train", "--data", "lab:chains_judge", "--curriculum", "metis:template=lab,max_tokens=12"]
-    arguments += ["--limit", "200", "--prompts-per-step", "4", "--rollouts", "64", "--eval-prompts", "2"]
-    result = CliRunner().invoke(TRAIN, [*arguments, "--eval-every", "0", "--out", str(tmp_path / "run")])
-    assert result.exit_code == 0, result.output
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert lines[-1]["judge/judgments"] == 2 * 32
-    assert lines[-1]["judge/failures"] < 5
-    assert 0 < lines[-1]["judge/reward"] <= 1
 
 
 def test_exemplars_tell_the_calibrated_judge_how_good_the_learner_is() -> None:

@@ -22,10 +22,16 @@ from curro.reward.notation import last_expression, unwrapped
 from curro.reward.programs import program_of
 from curro.reward.quantities import number
 
-
-@pytest.mark.parametrize(
-    ("text", "content"),
-    [
+READERS = {
+    "the last box": last_boxed,
+    "after hashes": after_hashes,
+    "in answer tags": in_answer_tags,
+    "outside thoughts": lambda text: outside_thoughts(text).strip(),
+    "the first candidate": lambda text: next(candidates(text), None),
+    "the last expression": last_expression,
+}
+READ = {
+    "the last box": [
         (r"so \boxed{ 5 }.", "5"),
         (r"\boxed{1} no, \boxed{2}", "2"),
         (r"\boxed{1} or \boxed{2}", "1, 2"),
@@ -43,14 +49,7 @@ from curro.reward.quantities import number
         (r"\boxed 5", "5"),
         (r"\boxed{", ""),
     ],
-)
-def test_last_boxed(text, content):
-    assert last_boxed(text) == content
-
-
-@pytest.mark.parametrize(
-    ("text", "content"),
-    [
+    "after hashes": [
         ("a #### 1\n#### 72 \nbye", "72"),
         ("####5", "5"),
         ("72", None),
@@ -59,28 +58,14 @@ def test_last_boxed(text, content):
         ("#### Final Answer\n#### 72", "72"),
         ("#### yes", "yes"),
     ],
-)
-def test_after_hashes(text, content):
-    assert after_hashes(text) == content
-
-
-@pytest.mark.parametrize(
-    ("text", "content"),
-    [
+    "in answer tags": [
         ("<answer> 1 </answer> <answer>\n2\n</answer>", "2"),
         ("<answer>1</answer> <answer>2", "1"),
         ("1</answer>", None),
         ("<answer>1", "1"),
         ("<Final_Answer>1</Final_Answer>", "1"),
     ],
-)
-def test_in_answer_tags(text, content):
-    assert in_answer_tags(text) == content
-
-
-@pytest.mark.parametrize(
-    ("text", "outside"),
-    [
+    "outside thoughts": [
         ("<think>a</think>b", "b"),
         ("a</think>b", "b"),
         ("<think>a", ""),
@@ -100,9 +85,33 @@ def test_in_answer_tags(text, content):
         ("analysisWe see a.", ""),
         ("no thought", "no thought"),
     ],
-)
-def test_outside_thoughts(text, outside):
-    assert outside_thoughts(text).strip() == outside
+    "the first candidate": [
+        (r"<answer>1</answer> \boxed{2} #### 3", "1"),
+        (r"<answer>so \boxed{1}</answer>", "1"),
+        (r"\boxed{1} #### 2", "1"),
+        ("#### 1\nThe answer is 2.", "1"),
+        ("The answer is 1. Final answer: 2.5.", "2.5"),
+        ("**Final Answer**\n\n$42$", "$42$"),
+        ("The answer is:\n$$\n42\n$$", "42"),
+        ("The final answer is $42$. I hope it is correct.", "$42$"),
+        ("答案是 42。", "42"),
+        ("an answer", None),
+    ],
+    "the last expression": [
+        ("She has 5 + 3 = 8 apples.", "5 + 3 = 8"),
+        ("It costs $1,200 a month.", "$1,200"),
+        ("so $x=2$ holds", "x=2"),
+        ("in all 6π", r"6\pi"),
+        ("4 dogs, 7 in all", "7"),
+        ("no number", None),
+    ],
+}
+"""What each reader finds in a text."""
+
+
+@pytest.mark.parametrize(("reader", "text", "found"), [(name, *case) for name in READ for case in READ[name]])
+def test_what_is_read(reader, text, found):
+    assert READERS[reader](text) == found
 
 
 def test_a_thought_that_the_prompt_opened():
@@ -116,40 +125,6 @@ def test_a_thought_that_the_prompt_opened():
         rows = [{"answer": "2"}] * 2
         reward = resolve_reward(f"{name}:opened=true")
         assert reward.score([r"it is \boxed{2}", r"so</think>\boxed{2}"], rows) == [0.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("text", "first"),
-    [
-        (r"<answer>1</answer> \boxed{2} #### 3", "1"),
-        (r"<answer>so \boxed{1}</answer>", "1"),
-        (r"\boxed{1} #### 2", "1"),
-        ("#### 1\nThe answer is 2.", "1"),
-        ("The answer is 1. Final answer: 2.5.", "2.5"),
-        ("**Final Answer**\n\n$42$", "$42$"),
-        ("The answer is:\n$$\n42\n$$", "42"),
-        ("The final answer is $42$. I hope it is correct.", "$42$"),
-        ("答案是 42。", "42"),
-        ("an answer", None),
-    ],
-)
-def test_the_order(text, first):
-    assert next(candidates(text), None) == first
-
-
-@pytest.mark.parametrize(
-    ("text", "expression"),
-    [
-        ("She has 5 + 3 = 8 apples.", "5 + 3 = 8"),
-        ("It costs $1,200 a month.", "$1,200"),
-        ("so $x=2$ holds", "x=2"),
-        ("in all 6π", r"6\pi"),
-        ("4 dogs, 7 in all", "7"),
-        ("no number", None),
-    ],
-)
-def test_the_last_expression(text, expression):
-    assert last_expression(text) == expression
 
 
 @pytest.mark.parametrize(
@@ -181,11 +156,6 @@ def test_the_last_expression(text, expression):
                 "N / A",
                 "…",
                 r"\(\)",
-            )
-        ),
-        *(
-            (nothing, [])
-            for nothing in (
                 "see solution",
                 "The proof is given above",
                 "No final answer",
@@ -226,37 +196,41 @@ def test_an_object_with_names_is_no_answer_and_rows_with_one_are_not_scored(answ
 
 
 PIECES = [
-    *(
-        r"\boxed{",
-        "{",
-        "}",
-        "\\",
-        r"\boxed ",
-        "####",
-        "#### a\n",
-        "<answer>",
-        "</answer>",
-        "\n",
-        "<think>",
-        " ",
-    ),
-    *(
-        "</think>",
-        "answer is ",
-        "Answer:\n",
-        "<",
-        "$",
-        "1 ",
-        "(",
-        "a ",
-        "analysisA",
-        "<|channel|>",
-        "**",
-        r"\[",
-        "</s>",
-        r"\text{",
-        "(Answer: ",
-    ),
+    r"\boxed{",
+    "{",
+    "}",
+    "\\",
+    r"\boxed ",
+    "####",
+    "#### a\n",
+    "<answer>",
+    "</answer>",
+    "\n",
+    "<think>",
+    " ",
+    "</think>",
+    "answer is ",
+    "Answer:\n",
+    "<",
+    "$",
+    "1 ",
+    "(",
+    "a ",
+    "analysisA",
+    "<|channel|>",
+    "**",
+    r"\[",
+    "</s>",
+    r"\text{",
+    "(Answer: ",
+    "$$",
+    "-",
+    "9",
+    "\0",
+    "\ud800",
+    "=",
+    r"\frac{",
+    "1,",
 ]
 
 
@@ -272,6 +246,7 @@ def test_the_end_of_a_million_characters_decides(piece):
     assert len(accepted({"answer": text})) <= 1
     for read in (unwrapped, number):
         read(text[:1000])
+    assert resolve_reward("math").score([text], [{"answer": "5"}]) == [0.0]
 
 
 @pytest.mark.parametrize("piece", ["```\n", "```python\nx = 1\n(\n```\n", "~", "``` ", "</s>", "<code>"])

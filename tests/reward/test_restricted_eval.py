@@ -34,7 +34,6 @@ def test_sympy_s_functions_of_names_it_is_given():
     "text",
     [
         "().__class__",
-        "x.real",
         "[1][0]",
         "open('f')",
         "sin.__init__('f')",
@@ -43,15 +42,10 @@ def test_sympy_s_functions_of_names_it_is_given():
         "lambda: 1",
         "__builtins__",
         "_private",
-        "f'{x}'",
-        "1 if x else 2",
-        "x and open",
-        "x < 1",
         "(y := 1)",
         "sin(*x)",
         "sin(x, evaluate=False)",
         "sin(**x)",
-        "await x",
     ],
 )
 def test_nothing_else(text):

@@ -155,11 +155,8 @@ def test_a_module_that_cannot_be_used(tmp_path, score, source, why):
         score("wrong:reward")
 
 
-def test_in_this_process_too_nothing_ends_or_doubles_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "here.py").write_text(SOURCE)
-    reward = resolve_reward("here:reward")
+def test_in_this_process_too_nothing_ends_or_doubles_it(user_module):
+    reward = resolve_reward(f"{user_module(SOURCE)}:reward")
     with pytest.raises(RewardError, match="SystemExit: 0"):
         reward.score(["exit"], [ROW])
     assert reward.score(["a"], [ROW]) == [0.5]
@@ -175,6 +172,7 @@ async def trl_awaited(completions, answer): return (c == a for c, a in zip(compl
 class Asked:
     async def __call__(self, completion, row): return float(completion == row["answer"])
 asked = Asked()
+def trl_other_column(completions, truth): return [1.0]
 def trl_too_many(completions, **kwargs): return [1.0, 0.0]
 async def awaited(completion, row): return float(completion == row["answer"])
 def one(completion): return 1.0
@@ -183,46 +181,41 @@ def verls(data_source, solution_str, ground_truth, extra_info=None): return 1.0
 """
 
 
+ANSWERED = {"prompt": "?", "answer": "2", "key": "k"}
+
+
 @pytest.mark.parametrize("limits", [None, WorkerLimits()])
-def test_a_function_of_trls_form_is_taken(tmp_path, monkeypatch, limits):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "forms_of_rewards.py").write_text(FORMS)
-    row = {"prompt": "?", "answer": "2", "key": "k"}
-    chat = {**row, "prompt": [{"role": "user", "content": "?"}]}
+def test_a_function_of_trls_form_is_taken(user_module, limits):
+    name = user_module(FORMS)
+    chat = {**ANSWERED, "prompt": [{"role": "user", "content": "?"}]}
     plain = ("ours", "trl", "trl_awaited", "awaited", "asked")
-    for name, rows in (*((name, [row] * 2) for name in plain), ("trl_strict", [chat] * 2)):
-        assert resolve_reward(f"forms_of_rewards:{name}", limits=limits).score(["2", "3"], rows) == [1.0, 0.0]
-    assert resolve_reward("forms_of_rewards:with_option:weight=3", limits=limits).score(["2"], [row]) == [3.0]
+    for form, row in (*((form, ANSWERED) for form in plain), ("trl_strict", chat)):
+        assert resolve_reward(f"{name}:{form}", limits=limits).score(["2", "3"], [row] * 2) == [1.0, 0.0]
+    assert resolve_reward(f"{name}:with_option:weight=3", limits=limits).score(["2"], [ANSWERED]) == [3.0]
     with pytest.raises(RewardError, match="ValueError: it returned 2 scores for 1 completion"):
-        resolve_reward("forms_of_rewards:trl_too_many", limits=limits).score(["2", "3"], [row] * 2)
+        resolve_reward(f"{name}:trl_too_many", limits=limits).score(["2", "3"], [ANSWERED] * 2)
+    with pytest.raises(RewardError, match="'truth'; the row has the columns prompt, answer"):
+        resolve_reward(f"{name}:trl_other_column", limits=limits).score(["2"], [ANSWERED])
 
 
-def test_an_asynchronous_reward_scores_where_an_event_loop_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "reward_of_a_notebook.py").write_text(FORMS)
-    row = {"prompt": "?", "answer": "2", "key": "k"}
+def test_an_asynchronous_reward_scores_where_an_event_loop_runs(user_module):
+    name = user_module(FORMS)
 
     async def cell():
-        return resolve_reward("reward_of_a_notebook:awaited").score(["2", "3"], [row] * 2)
+        return resolve_reward(f"{name}:awaited").score(["2", "3"], [ANSWERED] * 2)
 
     assert asyncio.run(cell()) == [1.0, 0.0]
 
 
-def test_a_column_that_is_missing_and_a_class_are_said(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "columns_of_rewards.py").write_text(
-        "def f(completions, truth): return [1.0]\nclass R:\n    def __call__(self, text, row): return 1.0\n"
-    )
-    with pytest.raises(RewardError, match="'truth'; the row has the columns prompt, answer"):
-        resolve_reward("columns_of_rewards:f").score(["2"], [{"prompt": "?", "answer": "2"}])
-    with pytest.raises(ConfigError, match="is a class"):
-        resolve_reward("columns_of_rewards:R")
-
-
 @pytest.mark.parametrize("limits", [None, WorkerLimits()])
-@pytest.mark.parametrize("name", ["one", "answer_alone", "verls"])
-def test_a_function_that_cannot_be_called_is_said_at_once(tmp_path, monkeypatch, limits, name):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "other_forms.py").write_text(FORMS)
-    with pytest.raises(ConfigError, match=rf"^reward 'other_forms:{name}'.*f\(completion, row\)"):
-        resolve_reward(f"other_forms:{name}", limits=limits)
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        *((form, r"f\(completion, row\)") for form in ("one", "answer_alone", "verls")),
+        ("Asked", "is a class"),
+    ],
+)
+def test_a_function_that_cannot_be_called_is_said_at_once(user_module, limits, form, message):
+    name = user_module(FORMS)
+    with pytest.raises(ConfigError, match=rf"^reward '{name}:{form}'.*{message}"):
+        resolve_reward(f"{name}:{form}", limits=limits)

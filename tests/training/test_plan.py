@@ -94,8 +94,8 @@ def test_the_rewards_of_an_estimate_are_in_the_reward_range_or_of_the_verifier(t
 def test_mistakes(tmp_path):
     with pytest.raises(ConfigError, match="neither a folder nor a column; the columns are key, pro"):
         with_known(config("frontier"), PROMPTS, "rte")
-    with pytest.raises(ConfigError, match="uniform takes no --known pass rates: choose frontier"):
-        with_known(config("uniform"), PROMPTS, "rate")
+    with pytest.raises(ConfigError, match="'uniform' has no option 'known'"):
+        Curriculum.from_config(*with_known(config("uniform"), PROMPTS, "rate"))
     folder = EstimateFolder.begin(tmp_path / "estimate", {"k": 4})
     folder.append(dict.fromkeys(COLUMNS, 0) | {"key": "x", "mean": 1.0})
     folder.write_table()

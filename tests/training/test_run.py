@@ -147,20 +147,6 @@ def test_the_best_evaluations_model_is_kept(run):
     assert scores["eval/pass@1"] == best["eval/pass@1"]
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_keeping_the_best_model_leaves_lora_to_train(run, keep):
-    """To write a model is to merge the adapters, of a copy: the one in training needs them."""
-    asked = settings(
-        lora_rank=2, keep_best=keep, rollouts=2 * STEP, learning_rate=3e-3, warmup_steps=0, eval_every=1
-    )
-    folder, complete, _ = run(asked)
-    assert complete is True
-    before, after = (
-        load_model(name)[0].state_dict() for name in (str(plan(asked).settings.model), str(folder.model))
-    )
-    assert max(float((after[name] - before[name]).abs().max()) for name in before) > 1e-3
-
-
 def line(step, accuracy):
     return {"step": step, "eval/pass@1": accuracy, "eval/reward": accuracy}
 
@@ -194,18 +180,13 @@ def test_whatever_kills_the_saving_of_the_best_model_one_is_there(tmp_path, monk
     ]
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"data": "own.jsonl", "model": "lab:chains", "keep_best": True}, "--keep-best compares evaluations"),
-        ({"eval_data": "lab:chains,lab:chains"}, "two data sets have the same name"),
-    ],
-)
-def test_evaluations_that_cannot_be(tmp_path, monkeypatch, options, sentence):
-    monkeypatch.chdir(tmp_path)
+def test_evaluations_that_cannot_be(tmp_path):
     (tmp_path / "own.jsonl").write_text(json.dumps({"prompt": "1a=", "answer": "1"}) + "\n")
-    with pytest.raises(ConfigError, match=sentence):
-        plan(settings(**({"prompts_per_step": 1} | options)))
+    own = {"data": str(tmp_path / "own.jsonl"), "model": "lab:chains", "prompts_per_step": 1}
+    with pytest.raises(ConfigError, match="--keep-best compares evaluations"):
+        plan(settings(**own, keep_best=True))
+    with pytest.raises(ConfigError, match="two data sets have the same name"):
+        plan(settings(eval_data="lab:chains,lab:chains"))
 
 
 def steps(folder):
@@ -218,17 +199,6 @@ def model(folder):
 
 def checkpoints(folder):
     return sorted(path.name for path in folder.checkpoints.glob("checkpoint-*"))
-
-
-def test_a_complete_run_gains_no_step(run):
-    folder, complete, _ = run(settings())
-    assert complete is True
-    trained, lines = model(folder), folder.metrics()
-    folder, complete, said = run(settings(), resume=True)
-    assert complete is True
-    assert said.startswith("the run is complete")
-    assert model(folder) == trained
-    assert json.dumps(folder.metrics()) == json.dumps(lines)
 
 
 @pytest.mark.parametrize("admission", [None, "signal"], ids=["all groups", "admission"])
@@ -391,21 +361,6 @@ def test_a_run_with_no_checkpoint_starts_again(run, monkeypatch):
     assert steps(folder) == list(range(5))
 
 
-def test_an_interrupt_finishes_the_step_and_saves(run):
-    def interrupt(line):
-        if line["step"] == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    folder, complete, said = run(settings(), on_step=interrupt)
-    assert complete is False
-    assert said == "stopping after this step; a second Ctrl-C stops at once"
-    assert checkpoints(folder) == ["checkpoint-3"]
-    assert not folder.model.exists()
-    folder, complete, _ = run(settings(), resume=True)
-    assert complete is True
-    assert steps(folder) == list(range(5))
-
-
 def test_a_second_interrupt_stops_at_once(run):
     def insist(line):
         if line["step"] == 3:
@@ -538,13 +493,18 @@ def test_what_vllm_cannot_do_is_refused(monkeypatch):
         plan(settings(vllm=True, model="lab:chains"))
 
 
-def test_lora_in_training_leaves_a_plain_model(run):
-    """Its weights differ from the start's by matrices of the rank asked for."""
-    folder = run(settings(lora_rank=2, curriculum="uniform", learning_rate=0.01, warmup_steps=0))[0]
+@pytest.mark.parametrize("keep", [True, False])
+def test_lora_in_training_leaves_a_plain_model(run, keep):
+    """Its weights differ from the start's by matrices of the rank asked for.
+
+    To write the best model on the way is to merge the adapters, of a copy: the one in training needs them.
+    """
+    rates = {"learning_rate": 0.01, "warmup_steps": 0, "eval_every": 1}
+    folder = run(settings(lora_rank=2, curriculum="uniform", keep_best=keep, **rates))[0]
     trained, start = load_model(str(folder.model))[0], load_model("lab:chains")[0]
     change = trained.model.layers[0].mlp.up_proj.weight - start.model.layers[0].mlp.up_proj.weight
     sizes = torch.linalg.svdvals(change.double())
-    assert sizes[0] > 1e-6
+    assert sizes[0] > 1e-2
     assert (sizes[2:] < 1e-3 * sizes[0]).all()
     assert torch.equal(trained.model.embed_tokens.weight, start.model.embed_tokens.weight)
 

@@ -99,9 +99,7 @@ def main() -> None:
     try:
         sys.exit(make_app(arguments[:1])(arguments, standalone_mode=False))
     except CurroError as error:
-        from curro.cli.options import as_typed
-
-        _end(as_typed(str(error), sys.argv[1:]))
+        _end(str(error))
     except OSError as error:
         _end(_sentence(error))
     except ModuleNotFoundError as error:

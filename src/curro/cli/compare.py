@@ -75,16 +75,8 @@ def compare(
             "a curriculum stands twice in the comparison, or two have one folder's name: name each once"
         )
     for name in names:
-        try:
-            for kind, spec in registry.parse_curriculum(name).items():
-                registry.build(kind, spec)
-        except ConfigError as error:
-            if not folders:
-                raise
-            raise ConfigError(
-                f"{', '.join(folders)} holds runs, and another name is no folder of runs: name such folders "
-                f"alone, or curricula alone ({error})"
-            ) from error
+        for kind, spec in registry.parse_curriculum(name).items():
+            registry.build(kind, spec)
     if config is None:
         of_file: dict[str, Any] = {}
         settings = TrainSettings(**option_values(options))

@@ -86,7 +86,7 @@ def task_of(
     else:
         prompts = load_prompts(name, split=split, limit=asked.limit, **asked.columns)
         length = TrainSettings(data=name).complete(len(prompts)).max_completion_length or 1
-        suite = Suite(name, name, split, "prompt", "answer", "", reward="auto", max_new_tokens=length)
+        suite = Suite(name, name, split, "prompt", "answer", reward="auto", max_new_tokens=length)
         suite = replace(suite, **own)
     return EvaluationTask(suite, prompts, lacking, run_reward(suite.reward, asked, prompts))
 

@@ -24,12 +24,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Summary:
-    """A method in brief.
-
-    Attributes:
-        does: the first sentence of its docstring.
-        source: where the method comes from: the docstring's line `Source: ...`.
-    """
+    """The first sentence of a method's docstring, and its line `Source: ...`."""
 
     does: str
     source: str

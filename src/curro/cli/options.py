@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,18 +100,3 @@ def _help(name: str, item: SettingSpec) -> str:
     elif isinstance(default, float):
         default = f"{default:g}"
     return f"{item.help}{choices} [default: {default}]"
-
-
-def as_typed(sentence: str, arguments: Sequence[str]) -> str:
-    """A sentence that names settings by their options, unless they come from a file, as for `serve`.
-
-    `rollouts_per_prompt must be 2 or more` becomes `--rollouts-per-prompt must be 2 or more`.
-    """
-    if arguments[:1] == ["serve"] or any(argument.startswith("--config") for argument in arguments):
-        return sentence
-    names = list(known_settings())
-    several = "|".join(sorted((name for name in names if "_" in name), key=len, reverse=True))
-    start = re.compile(rf"^({'|'.join(names)})(?= must be )")
-    sentence = start.sub(lambda match: f"--{match[1].replace('_', '-')}", sentence)
-    inside = re.compile(rf"(?<![\w./'-])({several})(?![\w/'.=-])")
-    return inside.sub(lambda match: f"--{match[1].replace('_', '-')}", sentence)

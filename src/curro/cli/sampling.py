@@ -40,7 +40,6 @@ def sample_all(
     Args:
         path: the folder: new, empty, or of these settings.
         settings: what the folder says of the estimate beside the job's own.
-        title: of the progress bar.
         least: how many rollouts a prompt needs to be done; one that has fewer is sampled again.
 
     Raises:

@@ -28,13 +28,7 @@ class RunFailed(CurroError):
 
 @dataclass(eq=False)
 class TrainingRun:
-    """One `curro train` in a process of its own.
-
-    Attributes:
-        title: for people.
-        path: the run's folder; where it holds an unfinished run, that goes on.
-        flags: of `curro train`, without `--out`.
-    """
+    """One `curro train --out=path` with these flags in a process of its own; an unfinished run goes on."""
 
     title: str
     path: Path
@@ -74,13 +68,14 @@ class TrainingRun:
             )
             raise RunError(f"{self.path} holds another run ({differ}): choose another folder with --out")
 
-    def start(self) -> None:
+    def start(self) -> mp.process.BaseProcess:
         arguments = (
             [f"--resume={self.path}", "--trust"] if self.begun else [f"--out={self.path}", *self.flags]
         )
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.process = _server().Process(target=_train, args=(arguments, str(self.log)))
         self.process.start()
+        return self.process
 
     def show(self, bar: Progress) -> None:
         """Bring the bar up to date with the run's metrics."""
@@ -126,7 +121,7 @@ def run_all(
     """
     for run in runs:
         run.check()
-    waiting, running = list(runs), list[TrainingRun]()
+    waiting, running = list(runs), dict[TrainingRun, mp.process.BaseProcess]()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while waiting or running:
@@ -135,24 +130,20 @@ def run_all(
                 if run.complete:
                     ended(run)
                 else:
-                    run.start()
-                    running.append(run)
+                    running[run] = run.start()
                     run.show(bar)
             time.sleep(POLL)
-            for run in list(running):
+            for run, process in list(running.items()):
                 run.show(bar)
-                assert run.process is not None
-                if not run.process.is_alive():
-                    running.remove(run)
+                if not process.is_alive():
+                    del running[run]
                     ended(run)
     finally:
-        for run in running:
-            assert run.process is not None
-            if run.process.is_alive() and run.process.pid is not None:
-                os.kill(run.process.pid, signal.SIGINT)
-        for run in running:
-            assert run.process is not None
-            run.process.join()
+        for process in running.values():
+            if process.is_alive() and process.pid is not None:
+                os.kill(process.pid, signal.SIGINT)
+        for process in running.values():
+            process.join()
         signal.signal(signal.SIGTERM, before)
 
 

@@ -60,7 +60,7 @@ def train(
     The run's folder holds the metrics, the prompt table, checkpoints, the trained model and a report.
     Ctrl-C ends the run after the current step and saves it; --resume continues it.
     """
-    from curro.training.plan import check_names, plan
+    from curro.training.plan import plan
     from curro.training.trust import check, resume_command
 
     rollouts = options["rollouts"]
@@ -79,7 +79,6 @@ def train(
             settings = TrainSettings(**values)
         else:
             settings = TrainSettings.of({**values_of_file(config, trust), **values}, str(config))
-        check_names(settings)
         folder = RunFolder(out or Path("runs") / _name(settings))
         folder.check_unused()
         check_writable(folder.path)

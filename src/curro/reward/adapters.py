@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
@@ -98,17 +98,6 @@ def completion_text(completion: str | list[dict[str, Any]]) -> str:
     return (completion[-1].get("content") or "") if completion else ""
 
 
-class GeneratedText(Protocol):
-    """What is read of a `curro.rollout.engines.Rollout`."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def token_ids(self) -> tuple[int, ...] | None: ...
-    @property
-    def finish(self) -> str: ...
-
-
 def group_scorer(
     reward: Reward, prompts: Sequence[Row]
 ) -> Callable[[int, Sequence[Any]], Awaitable[dict[str, list[Score]]]]:
@@ -120,14 +109,14 @@ def group_scorer(
         prompts: the data set; a prompt is its number there.
     """
 
-    async def score(prompt: int, rollouts: Sequence[GeneratedText]) -> dict[str, list[Score]]:
+    async def score(prompt: int, rollouts: Sequence[Any]) -> dict[str, list[Score]]:
         rows = [rollout_row(prompts[prompt], rollout) for rollout in rollouts]
         return await reward.named_async([rollout.text for rollout in rollouts], rows)
 
     return score
 
 
-def rollout_row(row: Row, rollout: GeneratedText) -> Row:
-    """The row with the columns `CUT` and, where the engine knows the tokens, `TOKENS` of its completion."""
+def rollout_row(row: Row, rollout: Any) -> Row:
+    """The row with the columns `CUT` and, where the engine knows the tokens, `TOKENS` of a `Rollout`."""
     facts = {} if rollout.token_ids is None else {TOKENS: len(rollout.token_ids)}
     return {**row, **facts, CUT: rollout.finish == "length"}

@@ -21,20 +21,18 @@ def with_facts(row: Row, ids: Sequence[int], ends: Collection[int]) -> dict[str,
     return {**row, TOKENS: len(ids), CUT: not ids or ids[-1] not in ends}
 
 
-def token_count(reward: str, row: Row) -> int:
-    """The completion's number of tokens."""
-    return _fact(reward, row, TOKENS, "how many tokens its completion has")
+_FACTS = {TOKENS: "how many tokens its completion has", CUT: "whether its completion was cut"}
 
 
-def is_cut(reward: str, row: Row) -> bool:
-    """Whether the completion was cut at the limit of length."""
-    return _fact(reward, row, CUT, "whether its completion was cut")
+def fact(reward: str, row: Row, column: str) -> Any:
+    """What the row has in the column `TOKENS` or `CUT`.
 
-
-def _fact(reward: str, row: Row, column: str, fact: str) -> Any:
+    Raises:
+        RewardError: it has no such column.
+    """
     if column not in row:
         raise RewardError(
-            f"the reward {reward!r} must know {fact}, and the row of the prompt {key(row)} "
+            f"the reward {reward!r} must know {_FACTS[column]}, and the row of the prompt {key(row)} "
             f"has no {column!r}: whoever calls the reward adds it to the row"
         )
     return row[column]

@@ -462,17 +462,23 @@ def _readings(time: Time) -> set[tuple[int, int, int]]:
     return {(hour % 12 + 12 * (name == "p"), rest[0], rest[1]) for name in half or "ap"}
 
 
-_DATES = [
-    *(f"{form} %Y" for month in ("%B", "%b") for form in (f"{month} %d", f"%d {month}", f"%d of {month}")),
-    *("%Y-%m-%d", "%Y/%m/%d"),
-    *("%m/%d/%Y", "%d/%m/%Y"),  # month first, unless there is no such month
+_MONTHS = [
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
 ]
+_NUMBERED = {name: f"m{i}" for i, month in enumerate(_MONTHS, start=1) for name in (month, month[:3])}
+"""What stands for the names of months, which `strptime` reads in the machine's language."""
+_DATES = (
+    *("m%m %d %Y", "%d m%m %Y", "%d of m%m %Y", "%Y-%m-%d", "%Y/%m/%d"),
+    *("%m/%d/%Y", "%d/%m/%Y"),  # month first, unless there is no such month
+)
 
 
 def date(text: str) -> Date | None:
     """The month, day and year (0 where there is none) of a date: "July 4th, 2024", "4 July", "2024-07-04"."""
     text = re.sub(r"\A(?:[a-z]+day),?\s+", "", words(text)).removeprefix("the ")
     text = re.sub(r"(?<=\d),|(?<=\b[a-z]{3})\.", " ", text)
+    text = re.sub(r"[a-z]+", lambda name: _NUMBERED.get(name[0], name[0]), text)
     has_year = re.search(r"\d{4}", text) is not None
     for form in _DATES:
         try:

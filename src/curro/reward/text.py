@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from curro.core.errors import ConfigError
 from curro.data.raw import Row
 from curro.reward import answers, choices
-from curro.reward.completion import is_cut, token_count
+from curro.reward.completion import CUT, TOKENS, fact
 from curro.reward.math import Math
 from curro.reward.notation import unwrapped
 from curro.reward.reward import SUCCESS, Score, Unscored, Verdict
@@ -81,7 +81,7 @@ class Format:
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         """The share of the constraints that each completion keeps."""
         return [
-            sum(self._kept(text, is_cut("format", row))) / 5
+            sum(self._kept(text, fact("format", row, CUT))) / 5
             for text, row in zip(completions, rows, strict=True)
         ]
 
@@ -186,7 +186,7 @@ class Cosine:
         ]
 
     def _length(self, text: str, row: Row) -> int:
-        return len(text) if self.by == "characters" else token_count("cosine", row)
+        return len(text) if self.by == "characters" else fact("cosine", row, TOKENS)
 
     def _scaled(self, is_right: bool, length: int) -> float:
         shortest, longest = (
@@ -226,5 +226,5 @@ class Overlong:
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         """The penalties, -1 to 0."""
         start = self.limit - self.buffer
-        over = [(token_count("overlong", row) - start) / self.buffer for row in rows]
+        over = [(fact("overlong", row, TOKENS) - start) / self.buffer for row in rows]
         return [0.0 - min(max(0.0, share), 1.0) for share in over]

@@ -47,8 +47,7 @@ class HeldOut:
 
     Attributes:
         name: the suite's or the data set's, where there are several; else "".
-        is_suite: whether each prompt is a conversation of one message, which a model without a chat
-            template is asked as plain text.
+        is_suite: whether a model without a chat template is asked each prompt's one message as plain text.
     """
 
     name: str
@@ -208,9 +207,7 @@ def check_text(
 ) -> None:
     """Refuse prompts with images, video or sound, which a text model would answer without having seen them.
 
-    Args:
-        instead: why they are refused, and what to do.
-        are_messages_text: whether parts of messages that are no text are refused too.
+    With `are_messages_text=False`, messages may have parts that are no text.
     """
     rows = prompts if are_messages_text else ({**row, "prompt": ""} for row in prompts)
     first = first_media(rows, prompts.columns)
@@ -223,9 +220,6 @@ def check_text(
 
 def run_reward(spec: str, settings: TrainSettings, prompts: PromptSet) -> Reward:
     """The reward that `spec` names, with the settings' limits, or what their environment gave.
-
-    Args:
-        spec: the settings' own reward; or a benchmark suite's, if they name none.
 
     Raises:
         ConfigError: as `resolve_reward`; or the settings name a reward beside an environment.
@@ -277,8 +271,8 @@ def with_known(
             by their keys.
 
     Raises:
-        ConfigError: the folder has a pass rate for none of the prompts, the rewards of an estimate are not
-            in the reward range, or the selection takes no pass rates.
+        ConfigError: the folder has a pass rate for none of the prompts, or the rewards of an estimate are not
+            in the reward range.
         RunError: the folder is damaged.
     """
     column = source
@@ -296,23 +290,13 @@ def with_known(
         )
     selection = config["selection"]
     spec = registry.parse("selection", selection) if isinstance(selection, str) else dict(selection)
-    try:
-        registry.build("selection", {**spec, "known": column})
-    except ConfigError as error:
-        if "has no option 'known'" in str(error):
-            raise ConfigError(
-                f"{spec['name']} takes no --known pass rates: choose frontier or posterior, or leave it out"
-            ) from None
-        raise
     return {**config, "selection": {**spec, "known": column}}, prompts
 
 
 def _rates(folder: Path, reward_range: tuple[float, float]) -> dict[str, float]:
-    """Success rates by key.
+    """Success rates by key, of a run's folder, which has its own reward range, or of an estimate's.
 
-    Args:
-        folder: a run's, which has its own reward range, or an estimate's.
-        reward_range: the range of an estimate's rewards, unless parts that verify the answer gave them.
+    An estimate's rewards have the range given here, unless parts that verify the answer gave them.
     """
     if (folder / "estimate.json").is_file():
         estimate = EstimateFolder.open(folder)

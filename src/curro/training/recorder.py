@@ -32,10 +32,8 @@ class Recorder(TrainerCallback):
         between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
 
     Args:
-        settings: the run's, complete.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
         on_evaluated, on_step: hear every line of metrics with an evaluation, and every line.
-        say: hears advice, in sentences.
         host_metrics: further metrics of every step.
     """
 

@@ -100,13 +100,7 @@ CISPO_CEILING = 5.0
 
 
 def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: list[float]) -> GRPOConfig:
-    """TRL's settings: GRPO without a reference model.
-
-    Args:
-        settings: complete.
-        folder: the run's; TRL's checkpoints go there.
-        reward_weights: the weights of the reward's parts.
-    """
+    """TRL's settings for complete settings, with checkpoints in the run's folder."""
     return GRPOConfig(
         **device_arguments(GRPOConfig, settings.rollouts_per_step, settings.device_batch, settings.precision),
         output_dir=str(folder.checkpoints),
@@ -153,11 +147,9 @@ def train(
     otherwise the curriculum would already know outcomes that the weights have not been trained on.
 
     Args:
-        folder: the run's folder; the trained model, the table and the report go there too.
         resume: go on from the folder's last complete checkpoint; those cut off later are removed. A run
             whose budget is spent gains no step, but the files that it lacks.
-        on_step: called with the metrics of every step.
-        say: called with what a person wants to know meanwhile, in sentences.
+        on_step, say: called with the metrics of every step, and with sentences for a person.
         page: write the run's page at its end, which takes seconds.
 
     Returns:
@@ -223,11 +215,7 @@ def _train(
 
 
 def _notes(plan: Plan) -> list[str]:
-    """What a person should know before the run starts, in sentences.
-
-    Raises:
-        ConfigError: every prompt is longer than the model's context.
-    """
+    """What a person should know before the run starts, in sentences."""
     settings, curriculum = plan.settings, plan.curriculum
     sentences = [*plan.reward.notes, *plan.prompts.notes, precision_warning(settings.precision)]
     sentences += plan.overlaps()
@@ -237,16 +225,12 @@ def _notes(plan: Plan) -> list[str]:
     return [sentence for sentence in sentences if sentence is not None]
 
 
-TRIAL = 10
-"""Judgments that a policy has to make before METIS relies on it."""
-
-
 def _try_judge(plan: Plan, say: Callable[[str], None]) -> None:
-    """Ask the policy for some judgments if the selection relies on them, and say how many cannot be read."""
+    """Ask the policy for ten judgments if the selection relies on them, and say how many cannot be read."""
     predictor = getattr(plan.curriculum.selection, "predictor", None)
     if predictor is None or not hasattr(predictor, "trial"):
         return
-    numbers = np.arange(min(TRIAL, plan.curriculum.table.size))
+    numbers = np.arange(min(10, plan.curriculum.table.size))
     with beside_training(plan.model, plan.settings.seed):
         share = predictor.trial(numbers)
     failed = f"{len(numbers) - round(share * len(numbers))} of the policy's first {len(numbers)} judgments"
@@ -279,7 +263,11 @@ TEMPLATE_TOKENS = 256
 
 
 def _beyond_context(plan: Plan) -> str | None:
-    """The sentence for a run some of whose prompts and completions do not fit into the model's context."""
+    """The sentence for a run some of whose prompts and completions do not fit into the model's context.
+
+    Raises:
+        ConfigError: none of them fits.
+    """
     positions = getattr(plan.model.config.get_text_config(), "max_position_embeddings", None)
     if not positions:
         return None
@@ -350,34 +338,28 @@ def _trainer(plan: Plan, recorder: Recorder) -> CurriculumGRPOTrainer:
 
 def _accuracy(plan: Plan, held_out: Sequence[HeldOut], trainer: CurriculumGRPOTrainer) -> dict[str, float]:
     """Measure one data set as `eval/...`; several as `eval/NAME/...`, and their means as `eval/...`."""
-    scores = {part.name: _accuracy_on(part, plan, trainer) for part in held_out}
+    settings, scores = plan.settings, dict[str, dict[str, float]]()
+    for part in held_out:
+        is_own = part.reward is plan.reward  # a suite's rewards are from 0 to 1
+        with trainer.accelerator.autocast():  # it rounds the weights once, and not again for every token
+            scores[part.name] = evaluate(
+                trainer.accelerator.unwrap_model(trainer.model),
+                plan.tokenizer,
+                part.prompts,
+                part.reward,
+                environment=part.environment,
+                samples=settings.eval_samples,
+                settings=SamplingSettings(settings.max_completion_length or 1, settings.temperature),
+                reward_range=plan.curriculum.table.reward_range if is_own else (0.0, 1.0),
+                signal=plan.curriculum.signal_parts if is_own else (),
+                seed=settings.seed,
+            )
+    first = scores[held_out[0].name]
     if len(scores) == 1:
-        return scores[held_out[0].name]
-    named = {
+        return first
+    means = {name: float(np.mean([values[name] for values in scores.values()])) for name in first}
+    return means | {
         name.replace("eval/", f"eval/{part}/", 1): value
         for part, values in scores.items()
         for name, value in values.items()
     }
-    means = {
-        name: float(np.mean([values[name] for values in scores.values()]))
-        for name in scores[held_out[0].name]
-    }
-    return means | named
-
-
-def _accuracy_on(held_out: HeldOut, plan: Plan, trainer: CurriculumGRPOTrainer) -> dict[str, float]:
-    settings = plan.settings
-    is_own = held_out.reward is plan.reward  # a suite's rewards are from 0 to 1
-    with trainer.accelerator.autocast():  # it rounds the weights once, and not again for every token
-        return evaluate(
-            trainer.accelerator.unwrap_model(trainer.model),
-            plan.tokenizer,
-            held_out.prompts,
-            held_out.reward,
-            environment=held_out.environment,
-            samples=settings.eval_samples,
-            settings=SamplingSettings(settings.max_completion_length or 1, settings.temperature),
-            reward_range=plan.curriculum.table.reward_range if is_own else (0.0, 1.0),
-            signal=plan.curriculum.signal_parts if is_own else (),
-            seed=settings.seed,
-        )

@@ -38,10 +38,7 @@ def save_model(trainer: Any, folder: Path) -> None:
 
 
 def write_model(trainer: Any, target: Path, evaluation: Mapping[str, Any] | None = None) -> None:
-    """Save the model in a new folder, which appears whole.
-
-    Args:
-        evaluation: is saved beside the weights.
+    """Save the model in a new folder, which appears whole, with its evaluation beside the weights.
 
     Raises:
         CheckpointError: it cannot be written.

@@ -68,8 +68,7 @@ class TrainSettings:
     )
     lora_rank: int | None = setting(
         None,
-        "Train LoRA matrices of this rank on all linear layers instead of the weights. They are merged into "
-        "the saved model.",
+        "Train LoRA matrices of this rank on all linear layers, which are merged into the saved model.",
         "all weights are trained",
         least=1,
     )
@@ -82,38 +81,26 @@ class TrainSettings:
     )
     precision: str | None = setting(
         None,
-        "The number format of matrix products; the weights stay float32. bfloat16 halves the time on "
-        "processors that have instructions for it (AVX512-BF16, AMX) and on GPUs.",
+        "The number format of matrix products; the weights stay float32.",
         "bfloat16 on a GPU, else float32",
         choices=("float32", "bfloat16"),
     )
     share_prompts: bool = setting(
         True,
-        "Compute the prompt of a group once instead of once for each of its completions, in rollouts and in "
-        "training. The results differ by rounding only. Models that cannot share prompts train without it.",
+        "Compute a group's prompt once, not for each of its completions. Results differ by rounding only.",
     )
     device_batch: int | None = setting(
         None,
-        "How many completions go through the model at once; gradients are accumulated over the rest of "
-        "the step.",
+        "How many completions go through the model at once; gradients are accumulated over the step.",
         "the whole step",
         least=1,
     )
-    vllm: bool = setting(
-        False,
-        "Generate with vLLM, in the same process and on the same GPU. The package vllm has to be installed, "
-        "and the model must be a folder or on the Hugging Face Hub.",
-    )
-    threads: int = setting(
-        1,
-        "How many CPU threads to use. Two runs side by side are fastest with one thread each.",
-        least=1,
-        most=1024,
-    )
+    vllm: bool = setting(False, "Generate with the package vllm, in the same process and on the same GPU.")
+    threads: int = setting(1, "How many CPU threads to use.", least=1, most=1024)
     curriculum: str = setting(
         "frontier",
         "The selection method, which chooses the prompts of every step: NAME, NAME:OPTION=VALUE,... or "
-        "your own as MODULE:CLASS or MODULE:CLASS:OPTION=VALUE,... `curro methods` lists them. The text "
+        "your own as MODULE:CLASS. `curro methods` lists them. The text "
         "'SELECTION allocation=... advantage=... admission=...' gives several parts at once.",
     )
     known: str | None = setting(
@@ -124,14 +111,13 @@ class TrainSettings:
     )
     allocation: str | None = setting(
         None,
-        "How a step's rollouts are divided among its prompts; written like --curriculum, for example "
-        "knapsack. The number of trained rollouts per step stays the same.",
+        "How a step's rollouts are divided among its prompts; written like --curriculum.",
         "the same number for every prompt",
     )
     admission: str | None = setting(
         None,
-        "The gate, which decides which finished groups enter the update; written like --curriculum, for "
-        "example band:0.3,0.7. Rejected groups are replaced with new ones.",
+        "The gate, which decides which finished groups enter the update, for example band:0.3,0.7. Rejected "
+        "groups are replaced with new ones.",
         "all groups enter",
     )
     advantage: str | None = setting(
@@ -142,8 +128,7 @@ class TrainSettings:
     signal: str | None = setting(
         None,
         "The part of the reward that ranks prompts, and that gates, allocations and metrics use: math, "
-        "math+code (the sum of two parts), or sum (the trained reward). The advantages always come from the "
-        "trained reward.",
+        "math+code (the sum of two parts), or sum (the trained reward).",
         "the parts of --reward that verify the answer",
     )
     source_weights: str | None = setting(
@@ -152,10 +137,7 @@ class TrainSettings:
         "the selection decides",
     )
     fill_limit: float = setting(
-        10.0,
-        "With a gate: how many groups may end for a step before no more are begun, as a multiple of its "
-        "prompts.",
-        least=1,
+        10.0, "With a gate: how many groups a step may take, as a multiple of its prompts.", least=1
     )
     when_short: str = setting(
         "top-up",
@@ -165,11 +147,9 @@ class TrainSettings:
     )
     reward: str = setting(
         "auto",
-        "How completions are scored: math, exact, code, function-calls, format, closed-thought, language, "
-        "cosine, overlong, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or "
-        "auto, which decides by the data. NAME:OPTION=VALUE sets an option; `curro methods NAME` lists "
-        "them. A weighted sum is written "
-        "math+0.2*format or ./one.py:FUNCTION+0.5*./two.py:FUNCTION.",
+        "How completions are scored: a name that `curro methods reward` lists, with options as "
+        "NAME:OPTION=VALUE, a function of your own as MODULE:FUNCTION, a weighted sum as math+0.2*format, or "
+        "auto, which decides by the data.",
     )
     reward_range: tuple[float, float] = setting(
         (0.0, 1.0),
@@ -184,15 +164,14 @@ class TrainSettings:
     )
     sandbox: str = setting(
         "auto",
-        "How the reward code confines programs that the model wrote. required uses bubblewrap or Landlock, "
-        "and ends the run if neither works; none sets resource limits only; auto uses the best that works.",
+        "How the reward code confines programs that the model wrote: required ends the run if neither "
+        "bubblewrap nor Landlock works, auto uses the best that works, none sets resource limits only.",
         choices=SANDBOX,
     )
     reward_workers: int = setting(
         1,
-        "How many processes run a reward function of your own. If the function exceeds a limit or crashes, "
-        "the completion is not scored, and the run goes on. 0 calls it in the trainer's process, "
-        "without limits.",
+        "How many processes run a reward function of your own, which leaves a completion unscored where it "
+        "crashes or exceeds a limit. 0 calls it in the trainer's process, without limits.",
         least=0,
     )
     reward_seconds: float = setting(
@@ -218,23 +197,17 @@ class TrainSettings:
     )
     loss_type: str = setting("dr_grpo", "The loss, by TRL's name for it.", choices=LOSS_TYPES)
     beta: float = setting(
-        0.0,
-        "The weight of the KL divergence from the model at the start, which is kept in memory as a second "
-        "model unless --lora-rank is given. 0 leaves the term out.",
-        least=0,
+        0.0, "The weight of the KL divergence from the model at the start; 0 leaves the term out.", least=0
     )
     warmup_steps: int | None = setting(
         None, "Steps over which the learning rate rises to its value.", "10, or the lab's recipe", least=0
     )
     skip_empty_steps: bool = setting(
         False,
-        "Make no update after a step whose groups all have equal rewards. Otherwise AdamW still moves the "
-        "weights by its momentum, and its estimate of the gradients' size decays.",
+        "Make no update after a step whose groups all have equal rewards. Otherwise AdamW's momentum does.",
     )
     scale_rate: bool = setting(
-        False,
-        "Divide the learning rate by the square root of the metric signal/ratio while that is above 1. "
-        "Gradients are that many times as large as with uniform sampling, for which rates are usually tuned.",
+        False, "Divide the learning rate by the square root of the metric signal/ratio while that is above 1."
     )
     seed: int = setting(
         0,
@@ -254,9 +227,8 @@ class TrainSettings:
     )
     eval_every: int = setting(
         25,
-        "The number of steps, N, between evaluations. With a gate, the model is evaluated after every N P G "
-        "rollouts instead, including rejected groups, so that runs are compared at equal rollouts. 0: only "
-        "before the first step and after the last.",
+        "The number of steps, N, between evaluations; with a gate, N P G rollouts, with rejected groups'. 0: "
+        "only before the first step and after the last.",
         least=0,
     )
     eval_samples: int = setting(4, "How many completions of each held-out prompt to sample.", least=1)
@@ -267,8 +239,7 @@ class TrainSettings:
     save_every: int = setting(100, "The number of steps between checkpoints.", least=1)
     keep_rollouts: int = setting(
         0,
-        "How many rollouts of every group to keep in rollouts.jsonl, where curro watch and curro inspect "
-        "read them; those of the lowest and the highest reward come first.",
+        "How many rollouts of every group to keep in rollouts.jsonl, for curro watch and curro inspect.",
         least=0,
     )
     keep_megabytes: float = setting(
@@ -276,8 +247,7 @@ class TrainSettings:
     )
     log: str | None = setting(
         None,
-        "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
-        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC.",
+        "Also log every step with this package, which has to be installed.",
         "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
     )
@@ -291,11 +261,6 @@ class TrainSettings:
     def family(self) -> str | None:
         """The lab family of the data, if it is the lab's."""
         return lab_family(self.data)
-
-    @property
-    def data_sources(self) -> list[str]:
-        """The names in `data`."""
-        return [name.strip() for name in self.data.split(",")]
 
     @property
     def eval_sources(self) -> list[str]:

@@ -41,10 +41,7 @@ def device_arguments(
 
 
 def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
-    """The rows that TRL gets: prompts, their numbers and answers; for episodes all columns.
-
-    The answers identify the data set.
-    """
+    """TRL's rows: prompts, numbers and answers, which identify the data set; for episodes all columns."""
     rows = prompts.to_hf()
     if environment:
         return rows

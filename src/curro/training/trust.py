@@ -32,7 +32,7 @@ def code_of(settings: TrainSettings) -> list[str]:
             code += [value for value in (*positional, *options) if isinstance(value, str) and ":" in value]
     reward, unconfined = named_code(settings.reward)
     code += reward
-    for source in (*settings.data_sources, settings.model or "", *settings.eval_sources):
+    for source in (*map(str.strip, settings.data.split(",")), settings.model or "", *settings.eval_sources):
         code += provided_code(source)
     if settings.environment is not None and settings.environment.partition(":")[0] not in ENVIRONMENTS:
         code.append(":".join(settings.environment.split(":")[:2]))

@@ -23,8 +23,6 @@ def prime(monkeypatch):
     source = modules["prime_rl.orchestrator.train_source"]
     monkeypatch.setattr(source, "Curriculum", source.Curriculum)
     monkeypatch.setattr(source.TrainSource, "next_task", source.TrainSource.next_task)
-    sink = modules["prime_rl.orchestrator.train_sink"].TrainSink
-    monkeypatch.setattr(sink, "__init__", sink.__init__)
     yield source
     for name in [name for name in sys.modules if name.startswith("curro.contrib.prime_rl")]:
         del sys.modules[name]

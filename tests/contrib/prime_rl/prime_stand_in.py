@@ -99,13 +99,6 @@ def modules():
             return self.curricula[self.name].on_result(group)
 
     source.TrainSource = TrainSource
-    sink = ModuleType("prime_rl.orchestrator.train_sink")
-
-    class TrainSink:
-        def __init__(self, config, *, batch_size, token_batch_size, **rest):
-            self.batch_size, self.token_batch_size = batch_size, token_batch_size
-
-    sink.TrainSink = TrainSink
     entry = ModuleType("prime_rl.entrypoints.orchestrator")
     found = {
         "prime_rl": ModuleType("prime_rl"),
@@ -113,7 +106,6 @@ def modules():
         "prime_rl.entrypoints": ModuleType("prime_rl.entrypoints"),
         "prime_rl.orchestrator.curriculum": curriculum,
         "prime_rl.orchestrator.train_source": source,
-        "prime_rl.orchestrator.train_sink": sink,
         "prime_rl.entrypoints.orchestrator": entry,
     }
     for name, module in found.items():

@@ -19,21 +19,6 @@ def balanced(source):
     return metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
 
 
-def test_every_group_is_learnt_from_once(load, tmp_path):
-    args = arguments(tmp_path)
-    source = source_of(args, load)
-    for _ in range(4):
-        data, _ = generate(args, source, load)
-        assert len(data) == 3
-        assert [[sample.index for sample in group] for group in data] == [
-            list(range(group[0].index, group[0].index + 4)) for group in data
-        ]
-    assert source.curriculum.metrics()["observed"] == 12
-    assert source.curriculum.metrics()["in_flight"] == 0
-    assert source.step == 4
-    assert len(source) == 24
-
-
 def test_rejected_groups_are_replaced(load, tmp_path):
     args = arguments(tmp_path, curro={"selection": "uniform", "admission": "band:0.4,0.6"})
     source = source_of(args, load)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import same_draws
 import tinker_cookbook.rl.train as train
-from service import PROMPTS, Answers, OneAnswer, Service, a_curriculum, dataset, run
+from service import Answers, OneAnswer, Service, a_curriculum, dataset, run
 from tinker_cookbook.rl.rollout_limits import TerminationRewardPolicy
 from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import set_rollout_executor
@@ -68,17 +68,6 @@ def test_every_group_is_learnt_from_once_and_trained_on_as_tinker_does(monkeypat
             assert sum(group) == pytest.approx(0, abs=1e-6)
     observed = [row["env/all/curro/observed"] for row in logged(tmp_path)]
     assert observed == [0, 3, 6, 9]
-
-
-def test_a_group_of_different_problems_is_warned_of(monkeypatch, tmp_path):
-    class Mixed(Answers):
-        async def make_envs(self):
-            return [OneAnswer((self.prompt + i) % PROMPTS) for i in range(self.rollouts)]
-
-    made, service = dataset(tmp_path, a_curriculum(), batches=1), Service()
-    made.build = Mixed
-    with pytest.warns(UserWarning, match=r"the rollouts of prompt \d+ begin with different observations"):
-        run(monkeypatch, tmp_path, made, service)
 
 
 def test_the_curriculum_credits(monkeypatch, tmp_path):

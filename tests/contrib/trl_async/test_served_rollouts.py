@@ -13,7 +13,6 @@ from tests.contrib.trl_async.setup import build_chat_tokenizer, dataset, served
 from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
 
 from curro.contrib.trl_async import ServedRolloutLoop
-from curro.core.errors import RewardError
 
 
 def scores(completions, **_):
@@ -99,25 +98,3 @@ def test_a_solved_prompt_that_stays_solved_has_no_advantage_of_trls(tmp_path, bu
             advantages.append([sample.advantage for sample in samples])
     assert any(advantages[0])
     assert not any(advantages[1])
-
-
-def nothing(completions, **_):
-    return [None] * 4
-
-
-def test_rollouts_that_never_get_a_reward_end_after_as_many_groups_as_a_batch_has(tmp_path, build):
-    with served(tmp_path, selection="uniform") as service:
-        loop = build(service, 0, reward_funcs=[nothing])
-
-        def score():
-            number = next(loop._repeat_iterator())[0]
-            return asyncio.run(loop._score_group(group(number)))
-
-        assert score() == []
-        with pytest.raises(RewardError, match=r"none of the first 2 groups has a reward \(nothing\)"):
-            score()
-        loop.reward_funcs = [scores]
-        assert len(score()) == 4
-        loop.reward_funcs = [nothing]
-        assert [score() for _ in range(3)] == [[], [], []]  # the run has had a reward
-        assert loop.curriculum.metrics()["in_flight"] == 0

@@ -6,8 +6,10 @@ import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from trl import GRPOConfig
@@ -95,6 +97,16 @@ def generated_by(host: Any) -> list[dict[str, Any]]:
     return outputs
 
 
+def generators_of(contexts: list[list[int]]) -> list[np.random.Generator]:
+    """A generator for each context, seeded by its tokens and by its place among the contexts like it."""
+    alike: Counter[tuple[int, ...]] = Counter()
+    generators = []
+    for ids in contexts:
+        generators.append(np.random.default_rng([*ids, alike[tuple(ids)]]))
+        alike[tuple(ids)] += 1
+    return generators
+
+
 class Diary:
     """Collects what `on_groups` hears."""
 
@@ -122,6 +134,8 @@ def resumed_and_whole(folder: Any, *, after: int, **options: Any) -> tuple[Any, 
     resumed.train(resume_from_checkpoint=str(folder / "cut" / f"checkpoint-{after}"))
     assert first.draws() + second.draws() == whole.draws()
     assert first.rewards() + second.rewards() == whole.rewards()
+    states = [host.curriculum.state_dict()["selection"] for host in (resumed, uninterrupted)]
+    np.testing.assert_equal(*states)
     for ours, theirs in zip(resumed.model.parameters(), uninterrupted.model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
     return resumed, uninterrupted

@@ -10,35 +10,6 @@ import curro
 from curro.hosts.trl import FillSettings
 
 
-class TwoOrSix(curro.Allocation):
-    """2 and 6 rollouts in turn."""
-
-    def __call__(self, prompts, budget, step):
-        return np.resize([2, 6], len(prompts))
-
-
-def test_rows_credit_and_statistics_are_those_of_the_true_groups(tmp_path):
-    diary = Diary()
-    curriculum = curro.Curriculum(
-        "uniform", PROMPTS, allocation=TwoOrSix(), advantage="leave-one-out", seed=0
-    )
-    host = trainer(tmp_path, curriculum=curriculum, on_groups=diary, max_steps=2)
-    given = given_to_the_loss(host)
-    host.train()
-    for step, record in enumerate(diary.records):
-        assert (~np.isnan(record.rewards)).sum(axis=1).tolist() == [2, 6, 2, 6]
-        assert record.sizes.sum() == 16
-        credit_PG = curriculum.credit(record.verdict)
-        flat = np.concatenate([row[:size] for row, size in zip(credit_PG, [2, 6, 2, 6], strict=True)])
-        np.testing.assert_allclose(
-            sorted(given[step]["advantages"].tolist()), sorted(flat), rtol=1e-5, atol=1e-7
-        )
-        entry = host.state.log_history[step]
-        assert entry["frac_reward_zero_std"] == np.mean(record.verdict.informativeness == 0)
-        assert entry["reward"] == pytest.approx(np.nanmean(record.rewards))
-    assert curriculum.metrics()["observed"] == 8
-
-
 class Uneven(curro.Allocation):
     """The first of several prompts gets two rollouts fewer than the others, and the last two more."""
 

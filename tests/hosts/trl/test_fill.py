@@ -8,37 +8,23 @@ import numpy as np
 import pytest
 import torch
 from peft import LoraConfig
-from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_is_even, trainer
+from tests.hosts.trl.setup import PROMPTS, Diary, dataset, generators_of, trainer
 
 import curro
 from curro.core.checkpoint import load_state
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
-from curro.lab.model import build_model, load_tokenizer
 
 
 class Scripted:
     """A trainer mixin whose completions are a function of the prompt and the place in the group."""
 
     def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
-        completions, turn = [], {}
-        for ids in prompt_ids:
-            place = turn[tuple(ids)] = turn.get(tuple(ids), -1) + 1
-            rng = np.random.default_rng([*ids, place])
-            completions.append(rng.integers(5, 40, rng.integers(1, 5)).tolist())
-        return completions, None
+        rngs = generators_of(prompt_ids)
+        return [rng.integers(5, 40, rng.integers(1, 5)).tolist() for rng in rngs], None
 
 
 class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
     pass
-
-
-def scripted(kind: type, folder: Any, **options: Any) -> Any:
-    torch.manual_seed(0)
-    tokenizer = load_tokenizer()
-    settings = {name: options.pop(name) for name in list(options) if name in config(folder).to_dict()}
-    arguments = {"reward_funcs": first_token_is_even, "train_dataset": dataset()} | options
-    model = build_model(tokenizer, width=32, layers=1)
-    return kind(model=model, processing_class=tokenizer, args=config(folder, **settings), **arguments)
 
 
 class Recorded(Diary):
@@ -90,9 +76,9 @@ def assert_trained_alike(ours: Any, plain: Any, prefixes: tuple[str, ...], least
 def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, options):
     diary = Recorded()
     options = {"epsilon_high": 0.28} | options
-    ours = scripted(
-        ScriptedCurriculum,
+    ours = trainer(
         tmp_path,
+        ScriptedCurriculum,
         curriculum="least-visited",
         admission="band:0.2,0.8",
         on_groups=diary,
@@ -103,7 +89,7 @@ def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, op
     assert [len(batch) for batch in batches] == [4, 4, 4]
     assert len(diary.records) > 3  # some were rejected
 
-    plain = scripted(ScriptedCurriculum, tmp_path, curriculum=TheSame(batches), **options)
+    plain = trainer(tmp_path, ScriptedCurriculum, curriculum=TheSame(batches), **options)
     plain.train()
     described = ("reward", "completions/", "loss", "frac_", "entropy")
     assert_trained_alike(ours, plain, described, least=12)
@@ -239,24 +225,3 @@ def test_what_a_reward_logs_of_a_rollout_stays_with_it(tmp_path):
     assert len(diary.records) > 1
     assert rows == [prompt for prompt in diary.admitted()[0] for _ in range(4)]
     assert list(host._logs["prompt"]) == [f"{row} + {row} =" for row in rows]
-
-
-def test_an_accuracy_decides_where_the_reward_is_a_sum(tmp_path):
-    def accuracy(row: list[int], **_: Any) -> list[float]:
-        return [float(prompt % 2 and i % 4 < 2) for i, prompt in enumerate(row)]
-
-    def style(row: list[int], **_: Any) -> list[float]:
-        return [i % 4 / 4 for i in range(len(row))]
-
-    diary = Recorded()
-    gate = {"name": "band", "low": 0.4, "high": 0.6}
-    trainer(
-        tmp_path,
-        reward_funcs=[accuracy, style],
-        curriculum="uniform",
-        admission=gate,
-        signal="accuracy",
-        on_groups=diary,
-    ).train()
-    for record in diary.records:
-        np.testing.assert_array_equal(record.verdict.admitted, record.draw.prompts % 2 == 1)

@@ -20,7 +20,7 @@ from tests.hosts.trl.judging import (
     value_of,
     weights,
 )
-from tests.hosts.trl.setup import Diary, dataset, given_to_the_loss, resumed_and_whole, trainer
+from tests.hosts.trl.setup import Diary, dataset, given_to_the_loss, trainer
 
 import curro
 from curro.core.policy import AuxiliarySamples
@@ -129,23 +129,6 @@ def test_auxiliary_samples_of_several_rounds_are_dealt_out_over_parts_and_proces
     assert shapes == {-(-(number + 1) // 4)}
     expected = [(10 + j, 1.0 + j, 0.5) for j in range(number)] + [(10, 1.0, 2.0)]
     np.testing.assert_allclose(sorted(found), sorted(expected), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        {"num_iterations": 2},
-        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 4},
-        {"admission": "band:0.2,0.8"},
-    ],
-    ids=["two iterations", "two updates", "filled"],
-)
-def test_resume_trains_as_if_nothing_had_happened(tmp_path, schedule):
-    curriculum = {"name": "metis", "candidates": 2, "max_tokens": 6, "template": "lab", "weight": 1.0}
-    hosts = resumed_and_whole(tmp_path, after=3, curriculum=curriculum, max_steps=5, **schedule)
-    one, other = (host.curriculum.metrics() for host in hosts)
-    assert one["judge/baseline"] == other["judge/baseline"]
-    assert any("judge/loss" in entry for entry in hosts[1].state.log_history)
 
 
 def test_a_fill_trains_on_the_auxiliary_samples_of_all_its_rounds(tmp_path):

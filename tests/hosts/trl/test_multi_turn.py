@@ -7,11 +7,10 @@ import shutil
 from collections import defaultdict
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tests.hosts.trl.launch import in_two_processes
-from tests.hosts.trl.setup import config, dataset, generated_by
+from tests.hosts.trl.setup import dataset, generated_by, generators_of, trainer
 from tests.hosts.trl.test_fill import Recorded, TheSame, assert_trained_alike
 from typer.testing import CliRunner
 
@@ -60,13 +59,8 @@ class Scripted:
     """A trainer mixin whose actions are a function of the context and the place in the batch of alike."""
 
     def _generate_single_turn(self, contexts: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
-        written, alike = [], defaultdict(int)
-        for ids in contexts:
-            place = alike[tuple(ids)]
-            alike[tuple(ids)] += 1
-            rng = np.random.default_rng([*ids, place])
-            written.append([*rng.integers(10, 40, rng.integers(1, 4)).tolist(), TOKENIZER.eos_token_id])
-        return written, None
+        rngs, end = generators_of(contexts), TOKENIZER.eos_token_id
+        return [[*rng.integers(10, 40, rng.integers(1, 4)).tolist(), end] for rng in rngs], None
 
 
 class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
@@ -74,14 +68,8 @@ class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
 
 
 def scripted(folder: Any, **options: Any) -> Any:
-    torch.manual_seed(0)
-    settings = {name: options.pop(name) for name in list(options) if name in config(folder).to_dict()}
-    settings = {"max_completion_length": 40} | settings
-    arguments = {"train_dataset": dataset_with_keys(), "environment": Guess()} | options
-    model = build_model(TOKENIZER, width=32, layers=1)
-    return ScriptedCurriculum(
-        model=model, processing_class=TOKENIZER, args=config(folder, **settings), **arguments
-    )
+    played = {"train_dataset": dataset_with_keys(), "environment": Guess(), "max_completion_length": 40}
+    return trainer(folder, ScriptedCurriculum, **played | options)
 
 
 def dataset_with_keys(conversational: bool = False) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tests.hosts.trl.judging import copy_of, weights
-from tests.hosts.trl.setup import dataset, resumed_and_whole, trainer
+from tests.hosts.trl.setup import dataset, trainer
 
 import curro
 from curro.hosts.trl.seams import end_tokens
@@ -57,22 +57,7 @@ def test_prompts_with_images_are_refused(tmp_path):
         host.policy.entropies([0])
 
 
-def test_resume_goes_on_as_if_nothing_had_happened(tmp_path):
-    curriculum = FRONTIER | {"features": "text+entropy"}
-    resumed, uninterrupted = resumed_and_whole(tmp_path, after=10, curriculum=curriculum, max_steps=12)
-    one, other = (host.curriculum.state_dict()["selection"] for host in (resumed, uninterrupted))
-    np.testing.assert_equal(one, other)
-    assert len(one["predictor"]["means"]["weight"]) == 260
-
-
 PCL = {"name": "pcl", "candidates": 2, "learning_rate": 1e-2}
-
-
-def test_the_value_model_resumes_as_if_nothing_had_happened(tmp_path):
-    resumed, uninterrupted = resumed_and_whole(tmp_path, after=2, curriculum=PCL, max_steps=4)
-    one, other = (host.curriculum.selection.predictor.state_dict() for host in (resumed, uninterrupted))
-    np.testing.assert_equal(one, other)
-    assert one["updates"] == 3
 
 
 def test_the_value_model_runs_on_its_own_weights(tmp_path):

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from tests.hosts.trl.judging import value_of
 from tests.hosts.trl.setup import resumed_and_whole, trainer
 
 import curro
 from curro.hosts.trl import checkpoint as checkpoints
+from curro.methods.prediction.metis import predictor
+
+METIS = {"name": "metis", "candidates": 2, "max_tokens": 6, "template": "lab", "weight": 1.0}
+TWO_UPDATES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 4}
+RESUMED: dict[str, tuple[int, dict[str, Any]]] = {
+    "published replay": (2, {"curriculum": "prioritized-replay:variant=published", "max_steps": 4}),
+    # three updates with two a generation: the checkpoint falls into the middle of one
+    "two iterations": (3, {"num_iterations": 2, "max_steps": 5}),
+    "two updates a generation": (3, {**TWO_UPDATES, "max_steps": 5}),
+    "accumulation": (3, {**TWO_UPDATES, "steps_per_generation": 2, "max_steps": 5}),
+    "METIS, two iterations": (3, {"curriculum": METIS, "num_iterations": 2, "max_steps": 5}),
+    "METIS, two updates a generation": (3, {"curriculum": METIS, **TWO_UPDATES, "max_steps": 5}),
+    "METIS, filled": (3, {"curriculum": METIS, "admission": "band:0.2,0.8", "max_steps": 5}),
+    "entropies": (10, {"curriculum": "frontier:candidates=2,features=text+entropy", "max_steps": 12}),
+    "a value model": (2, {"curriculum": "pcl:candidates=2,learning_rate=0.01", "max_steps": 4}),
+}
 
 
-def test_resume_draws_and_trains_as_if_nothing_had_happened(tmp_path):
-    resumed_and_whole(tmp_path, after=2, curriculum="prioritized-replay:variant=published", max_steps=4)
-
-
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        {"num_iterations": 2},
-        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 4},
-        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 2},
-    ],
-    ids=["two iterations", "two updates a generation", "accumulation"],
-)
-def test_resume_between_a_generation_and_its_last_update(tmp_path, schedule):
-    """Three updates with two a generation: the checkpoint falls into the middle of one."""
-    resumed_and_whole(tmp_path, after=3, max_steps=5, **schedule)
+@pytest.mark.parametrize(("after", "options"), RESUMED.values(), ids=RESUMED)
+def test_resume_draws_and_trains_as_if_nothing_had_happened(tmp_path, monkeypatch, after, options):
+    monkeypatch.setattr(predictor, "read_prediction", value_of)  # METIS' judgments are random tokens
+    resumed_and_whole(tmp_path, after=after, **options)
 
 
 def test_a_checkpoint_without_curriculum_is_refused(tmp_path):

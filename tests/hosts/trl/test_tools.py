@@ -11,7 +11,7 @@ import pytest
 import torch
 from datasets import Dataset
 from tests.hosts.trl.judging import value_of
-from tests.hosts.trl.setup import Diary, config, generated_by
+from tests.hosts.trl.setup import Diary, config, generated_by, generators_of
 
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.lab.model import build_model
@@ -32,12 +32,11 @@ class Scripted(CurriculumGRPOTrainer):
     """Guesses a digit that the context and the place among like contexts decide, until the game is over."""
 
     def _generate_single_turn(self, contexts: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
-        written, places = [], dict[tuple[int, ...], int]()
-        for ids in contexts:
-            place = places[tuple(ids)] = places.get(tuple(ids), -1) + 1
+        written = []
+        for ids, rng in zip(contexts, generators_of(contexts), strict=True):
             is_over = {WORD["right"], WORD["over"]}.intersection(ids)
-            digit = str(np.random.default_rng([*ids, place]).integers(10))
-            written.append([WORD["over"] if is_over else WORD[digit], TOKENIZER.eos_token_id])
+            word = "over" if is_over else str(rng.integers(10))
+            written.append([WORD[word], TOKENIZER.eos_token_id])
         return written, None
 
 

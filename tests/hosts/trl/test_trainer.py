@@ -24,20 +24,6 @@ import curro
 from curro.runs.folder import RunFolder
 
 
-def test_the_rows_rolled_out_are_the_ones_chosen(tmp_path):
-    seen: list[list[int]] = []
-
-    def reward(row: list[int], **_: Any) -> list[float]:
-        seen.append(row)
-        return [float(i % 3 == 0) for i in range(len(row))]
-
-    diary = Diary()
-    trainer(tmp_path, reward_funcs=reward, on_groups=diary).train()
-    assert len(diary.records) == 3
-    for rows, draw in zip(seen, diary.draws(), strict=True):
-        assert rows == [prompt for prompt in draw for _ in range(4)]
-
-
 def trained_advantages(host: Any) -> dict[int, list[float]]:
     """Train, and tell by the number that its prompt begins with which advantages the first loss had."""
     trained = given_to_the_loss(host)
@@ -160,21 +146,6 @@ def test_the_curriculum_is_told_how_many_steps_the_run_has(tmp_path, monkeypatch
     assert said == [2, 2]
 
 
-def test_the_next_choice_has_seen_the_latest_rewards(tmp_path):
-    events: list[str] = []
-
-    class Spy(curro.Selection):
-        def select(self, n: int, step: int) -> curro.Choice:
-            events.append(f"select {step}")
-            return curro.Choice.of(np.arange(n), curro.Reason.UNIFORM)
-
-        def observe(self, outcome: curro.Outcome) -> None:
-            events.append(f"observe {outcome.steps[0]}")
-
-    trainer(tmp_path, curriculum=Spy()).train()
-    assert events == ["select 0", "observe 0", "select 1", "observe 1", "select 2", "observe 2"]
-
-
 def test_the_curriculum_learns_the_rewards_that_were_given(tmp_path):
     diary = Diary()
     host = trainer(tmp_path, on_groups=diary)
@@ -232,17 +203,6 @@ def _order_of_plain_trl(folder: Any) -> list[list[int]]:
     plain, rows = _plain(folder)
     plain.train()
     return rows
-
-
-def test_credit_of_the_curriculum_replaces_that_of_trl(tmp_path):
-    diary = Diary()
-    chosen = curro.Curriculum("uniform", PROMPTS, advantage="group", seed=1)
-    host = trainer(tmp_path, curriculum=chosen, on_groups=diary, max_steps=1, scale_rewards="group")
-    host.train()
-    expected = diary.records[0].verdict.advantages.ravel()
-    trained = torch.cat([part["advantages"] for part in host._buffered_inputs]).numpy()
-    np.testing.assert_allclose(np.sort(trained), np.sort(expected), atol=1e-6)
-    np.testing.assert_allclose(list(host._logs["advantages"]), expected, atol=1e-6)
 
 
 def test_several_rewards_with_weights_and_rollouts_without_reward(tmp_path):

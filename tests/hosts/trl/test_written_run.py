@@ -80,23 +80,6 @@ def test_held_out_scores_of_evaluations(tmp_path, names):
     assert history.series("reward")[0].tolist() == [1, 2, 3, 4]
 
 
-def test_held_out_samples_are_right_by_the_signal(tmp_path):
-    """Two of eight samples are solved, and none has a whole reward of 1."""
-
-    def solved(prompts, **_):
-        return [float(i % 4 == 0) for i in range(len(prompts))]
-
-    def short(prompts, **_):
-        return [-0.01] * len(prompts)
-
-    options = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 8, "max_steps": 1}
-    rows = Dataset.from_dict({"prompt": ["1 =", "2 ="]})
-    trainer(tmp_path, reward_funcs=[solved, short], signal="solved", eval_dataset=rows, **options).train()
-    history = read_history(RunFolder.open(tmp_path))
-    assert history.series("eval/pass@1")[1].tolist() == [0.25]
-    assert history.series("eval/reward")[1] == pytest.approx([0.24])
-
-
 @pytest.mark.parametrize("signal", [None, "reward"])
 def test_prompts_that_several_processes_evaluate_twice_count_once(tmp_path, signal):
     """One of three prompts is solved; of two processes the second is given it again, to have two as well."""
@@ -127,27 +110,39 @@ def test_prompts_that_several_processes_evaluate_twice_count_once(tmp_path, sign
     assert history.series("eval/reward")[1].tolist() == [pytest.approx(1 / 3)]
 
 
-def test_held_out_samples_without_a_part_of_the_signal_are_wrong(tmp_path):
-    """The signal is 0 where a sample is right, one of eight; a second part is missing everywhere."""
+def values_of(*values):
+    """A reward of eight samples, of which these are the first."""
 
-    def cost(prompts, **_):
-        return [[0.0, None, -1.0, None][i % 4] if i < 4 else None for i in range(len(prompts))]
+    def reward(prompts, **_):
+        return [*values, *[values[-1]] * len(prompts)][: len(prompts)]
 
-    def other(prompts, **_):
-        return [None] * len(prompts)
+    return reward
 
-    def constant(prompts, **_):
-        return [1.0] * len(prompts)
 
+@pytest.mark.parametrize(
+    ("parts", "signal", "expected"),
+    [
+        # two of eight samples are solved, and none has a whole reward of 1
+        ([values_of(1.0, 0.0, 0.0, 0.0, 1.0, 0.0), values_of(-0.01)], ["part0"], (0.25, 1.0, 0.24)),
+        # the signal is 0 where a sample is right, one of eight; a second part is missing everywhere
+        ([values_of(0.0, None, -1.0, None), values_of(None), values_of(1.0)], ["part0", "part1"],
+         (0.125, 0.5, None)),
+    ],
+)  # fmt: skip
+def test_held_out_samples_are_right_by_the_signal(tmp_path, parts, signal, expected):
+    """Samples without the signal are wrong."""
+    for number, part in enumerate(parts):
+        part.__name__ = f"part{number}"
     options = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 8, "max_steps": 1}
     rows = Dataset.from_dict({"prompt": ["1 =", "2 ="]})
+    reward_range = (-1, 0) if len(signal) > 1 else None
     trainer(
-        tmp_path, reward_funcs=[cost, other, constant], signal=["cost", "other"], reward_range=(-1, 0),
-        eval_dataset=rows, **options,
-    ).train()  # fmt: skip
+        tmp_path, reward_funcs=parts, signal=signal, reward_range=reward_range, eval_dataset=rows, **options
+    ).train()
     history = read_history(RunFolder.open(tmp_path))
-    assert history.series("eval/pass@1")[1].tolist() == [0.125]
-    assert history.series("eval/pass@4")[1].tolist() == [0.5]
+    for name, value in zip(("pass@1", "pass@4", "reward"), expected, strict=True):
+        if value is not None:
+            assert history.series(f"eval/{name}")[1] == pytest.approx([value])
 
 
 def test_evaluations_after_the_checkpoint_are_forgotten_in_the_middle_of_a_generation(tmp_path):

@@ -5,7 +5,7 @@ verl imports this module where `VERL_USE_EXTERNAL_MODULES` names it.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -22,13 +22,21 @@ for _name in (
     setattr(torch.cpu, _name, lambda: 0)  # verl asks every device for these
 
 
+def _nothing(*_: Any, **__: Any) -> None:
+    """What most calls to an accelerator do on a CPU."""
+
+
+Idle: Any = type("Idle", (PlatformBase,), dict.fromkeys(PlatformBase.__abstractmethods__, _nothing))
+
+
 @PlatformRegistry.register(platform="cpu")
-class PlatformCPU(PlatformBase):
+class PlatformCPU(Idle):
     """What verl asks of an accelerator, answered for the CPU."""
 
     device_name = "cpu"
     vendor_name = "cpu"
     device_module = torch.cpu
+    nvtx_range = staticmethod(nullcontext)
 
     def is_available(self) -> bool:
         return True
@@ -56,20 +64,3 @@ class PlatformCPU(PlatformBase):
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         return None, None
-
-    def is_ipc_supported(self) -> bool:
-        return False
-
-    @contextmanager
-    def nvtx_range(self, msg: str) -> Any:
-        yield
-
-    def set_device(self, device_index: int) -> None: ...
-    def synchronize(self, device_index: int | None = None) -> None: ...
-    def manual_seed(self, seed: int) -> None: ...
-    def manual_seed_all(self, seed: int) -> None: ...
-    def set_allocator_settings(self, settings: str) -> None: ...
-    def empty_cache(self) -> None: ...
-    def profiler_start(self) -> None: ...
-    def profiler_stop(self) -> None: ...
-    def cudart(self) -> None: ...

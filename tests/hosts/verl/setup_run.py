@@ -239,5 +239,13 @@ class Run:
         return self.trainer.history
 
 
+def groups_of(update: dict[str, Any]) -> dict[str, list[float]]:
+    """The advantages of the rollouts in an update of the simulated workers, by the uid of their group."""
+    groups: dict[str, list[float]] = {}
+    for uid, advantage in update["rollouts"]:
+        groups.setdefault(uid, []).append(advantage)
+    return groups
+
+
 def run(folder: Path, *overrides: str, steps: int = 4, **options: Any) -> Run:
     return Run(configuration(folder, *overrides, steps=steps), **options)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from setup_run import BATCH, PROMPTS, SEPARATE, SIZE, run
+from setup_run import BATCH, PROMPTS, SEPARATE, SIZE, groups_of, run
 from simulation import Engine
 from twin import Twin
 
@@ -33,10 +33,8 @@ def test_batches_are_full_of_admitted_groups_and_all_groups_are_observed(tmp_pat
     assert done.asked == twin.asked  # replacements too, and none too many
     updates = done.trainer.actor_rollout_wg.updates
     assert len(updates) == 4
-    for update in updates:
-        groups = {uid for uid, _ in update["rollouts"]}
-        assert len(update["rollouts"]) == BATCH * SIZE
-        assert len(groups) == BATCH
+    for groups in map(groups_of, updates):
+        assert [len(advantages) for advantages in groups.values()] == [SIZE] * BATCH
         assert all(twin.admitted[uid] for uid in groups)
     rejected = sum(not admitted for admitted in twin.admitted.values())
     assert rejected > 0
@@ -116,8 +114,7 @@ def test_the_first_rewards_decide_who_gets_the_rest_of_a_steps_budget(tmp_path, 
     assert len(updates) == 3 * (1 + is_separate)
     assert len(trained) == 3 * 2
     for update in updates:  # each advantage is that of the whole group
-        for uid in {uid for uid, _ in update["rollouts"]}:
-            advantages = [advantage for other, advantage in update["rollouts"] if other == uid]
+        for uid, advantages in groups_of(update).items():
             assert sum(advantages) == pytest.approx(0, abs=1e-4)
             assert len(advantages) == len(groups[uid])
 
@@ -171,11 +168,10 @@ def test_a_session_without_a_reward_takes_no_part_in_verls_own_advantages(tmp_pa
     done = run(tmp_path / "out", steps=3)
     varied = 0
     for update in done.trainer.actor_rollout_wg.updates:
-        for uid in {uid for uid, _ in update["rollouts"]}:
-            advantages = np.array([value for other, value in update["rollouts"] if other == uid])
+        for uid, advantages in groups_of(update).items():
             assert np.isfinite(advantages).all()
             assert np.isclose(advantages, 0, atol=1e-5).any()
-            assert advantages.sum() == pytest.approx(0, abs=1e-4)
+            assert sum(advantages) == pytest.approx(0, abs=1e-4)
             scored = np.array(done.engine.rewards[uid])[1:]
             varied += scored.std() > 0
             assert (np.abs(advantages).max() > 0.1) == (scored.std() > 0)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from setup_run import BATCH, SEPARATE, Run, configuration, run
+from setup_run import BATCH, SEPARATE, Run, configuration, groups_of, run
 
 ASYNC = ["trainer.v1.trainer_mode=curro_colocate_async"]
 
@@ -38,11 +38,9 @@ def test_filling_is_exact_and_failed_groups_are_replaced(tmp_path, mode, sizes):
     done = run(tmp_path / "out", *mode, *credited, steps=4, fail={5: 1, 9: 2, 12: 1, 14: 2})
     assert [len(groups) for groups in trained(done)] == sizes
     for update in done.trainer.actor_rollout_wg.updates:
-        for uid in {uid for uid, _ in update["rollouts"]}:
-            rewards = done.engine.rewards[uid]
-            assert np.var(rewards) > 0
-            given = {round(advantage, 6) for name, advantage in update["rollouts"] if name == uid}
-            assert len(given) == 2
+        for uid, advantages in groups_of(update).items():
+            assert np.var(done.engine.rewards[uid]) > 0
+            assert len({round(advantage, 6) for advantage in advantages}) == 2
     metrics = done.metrics
     if mode is ASYNC:
         repeats = sum(entry["fill/repeats"] for entry in done.history)
@@ -129,7 +127,7 @@ def test_a_prompt_whose_group_waits_for_a_batch_is_not_drawn_again(tmp_path):
     resumed = run(tmp_path / "out", *options, steps=6)
     asked = [(number, uid) for part in (first, resumed) for _, number, uid in part.engine.asked]
     trained = [
-        {uid for uid, _ in update["rollouts"]}
+        set(groups_of(update))
         for part in (first, resumed)
         for update in part.trainer.actor_rollout_wg.updates
     ]
@@ -147,7 +145,7 @@ def test_a_prompt_whose_group_waits_for_a_batch_is_not_drawn_again(tmp_path):
 
 def trained(done) -> list[set[str]]:
     """The groups of every update."""
-    return [{uid for uid, _ in update["rollouts"]} for update in done.trainer.actor_rollout_wg.updates]
+    return [set(groups_of(update)) for update in done.trainer.actor_rollout_wg.updates]
 
 
 def test_every_group_is_trained_on_once_and_a_resumed_run_goes_on_with_its_queue(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from setup_run import BATCH, PROMPTS, SIZE, overridden, run, verls_configuration
+from setup_run import BATCH, PROMPTS, SIZE, groups_of, overridden, run, verls_configuration
 from simulation import Engine
 from tensordict import TensorDict
 from twin import Twin
@@ -24,9 +24,7 @@ def test_smoothed_advantages_times_importance_weights_reach_the_update(tmp_path,
     for step in range(1, 7):
         twin.step(step, BATCH)
     for update in done.trainer.actor_rollout_wg.updates:
-        given: dict[str, list[float]] = {}
-        for uid, advantage in update["rollouts"]:
-            given.setdefault(uid, []).append(advantage)
+        given = groups_of(update)
         for uid, advantages in given.items():
             np.testing.assert_allclose(sorted(advantages), sorted(twin.credit[uid]), rtol=1e-6)
         assert set(given) <= set(twin.credit)
@@ -37,16 +35,6 @@ def test_smoothed_advantages_times_importance_weights_reach_the_update(tmp_path,
     assert done.history[-1]["critic/advantages/max"] == pytest.approx(
         max(advantage for _, advantage in update["rollouts"])
     )
-
-
-def test_without_an_advantage_they_are_verls(tmp_path):
-    done = run(tmp_path / "out", "+curro.selection='pspo:beta=0'", steps=2)
-    for update in done.trainer.actor_rollout_wg.updates:
-        for uid in {uid for uid, _ in update["rollouts"]}:
-            rewards = np.array(done.engine.rewards[uid])
-            expected = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6)
-            given = [advantage for name, advantage in update["rollouts"] if name == uid]
-            np.testing.assert_allclose(sorted(given), sorted(expected), atol=1e-5)
 
 
 def test_verls_advantages_of_solved_prompts_that_stay_solved_are_0(tmp_path, monkeypatch):
@@ -68,11 +56,10 @@ def test_verls_advantages_of_rollouts_without_the_signal_are_0(tmp_path, monkeyp
     done = run(tmp_path / "out", "+curro.selection=uniform", "+curro.signal=math", steps=2)
     nonzero = 0
     for update in done.trainer.actor_rollout_wg.updates:
-        for uid in {uid for uid, _ in update["rollouts"]}:
+        for uid, given in groups_of(update).items():
             rewards = np.array(done.engine.rewards[uid])
             expected = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6)
             nonzero += abs(expected[0]) > 0.1
-            given = [advantage for name, advantage in update["rollouts"] if name == uid]
             np.testing.assert_allclose(sorted(given), sorted([0.0, *expected[1:]]), atol=1e-5)
     assert nonzero
 

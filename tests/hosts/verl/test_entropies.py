@@ -1,12 +1,10 @@
-"""Entropies of verl's servers: what they are, and that `frontier` finds by them what texts do not tell."""
+"""Entropies of verl's servers."""
 
 from __future__ import annotations
 
-import datasets
 import numpy as np
 import pytest
-from setup_run import BATCH, configuration, start_queue
-from setup_run import Run as AnyRun
+from setup_run import configuration, start_queue
 from simulation import Letters, Policy, first_token, serve
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
 
@@ -65,24 +63,3 @@ def test_servers_without_them_are_named(monkeypatch):
     monkeypatch.setattr(LLMServerClient, "generate", generate)
     with pytest.raises(curro.ConfigError, match=r"set actor_rollout_ref.rollout.name to vllm or sglang"):
         policy.entropies([2])
-
-
-class Run(AnyRun):
-    def before(self, engine) -> None:
-        engine.policy.rate = 0  # the pass rates stay what the servers know
-
-
-def signal(tmp_path, features: str, *, actor: bool) -> float:
-    """The mean variance p(1-p) of what was drawn after the first eight steps of 16."""
-    path = tmp_path / "pool.parquet"
-    datasets.Dataset.from_list(rows()).to_parquet(path)
-    selection = f"+curro.selection='frontier:features={features},exploration=0.1,exponent=none'"
-    overrides = [selection, f"data.train_files={path}", "trainer.save_freq=-1"]
-    done = Run(configuration(tmp_path / features, *overrides, steps=16), actor=actor)
-    drawn = [done.trainer.policy.pass_rate(number) for _, number in done.asked[8 * BATCH :]]
-    return float(np.mean([p * (1 - p) for p in drawn]))
-
-
-def test_entropies_find_more_signal_where_texts_tell_nothing(tmp_path):
-    by_texts = signal(tmp_path, "text", actor=False)
-    assert signal(tmp_path, "text+entropy", actor=True) > by_texts + 0.02

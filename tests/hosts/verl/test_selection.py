@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from setup_run import BATCH, PROMPTS, SEPARATE, SIZE, run, write_model
+from setup_run import BATCH, SEPARATE, SIZE, run, write_model
 from twin import Twin
 
 import curro
@@ -53,15 +53,6 @@ def test_the_value_model_of_pcl_learns_beside_verls_weights(tmp_path):
     assert done.asked == twin.asked
     assert done.metrics["value_model/updates"] == 3
     assert done.metrics["value_model/loss"] == twin.curriculum.metrics()["value_model/loss"]
-
-
-def test_rows_of_several_files_with_equal_indexes_are_prompts_of_their_own(tmp_path):
-    done = run(tmp_path / "out", "+curro.selection=least-visited", steps=PROMPTS // BATCH)
-    assert sorted(number for _, number in done.asked) == list(range(PROMPTS))
-    table = done.state["table"]
-    assert (table["visits"] == 1).all()
-    for _, number, uid in done.engine.asked:
-        assert table["reward_mean"][number] == np.float32(np.mean(done.engine.rewards[uid]))
 
 
 def test_validation_is_verls(tmp_path):

@@ -47,7 +47,7 @@ def install(config: Mapping[str, Any]) -> None:
     """Give every training environment a curriculum with these settings.
 
     prime-rl's source of tasks knows the training step and asks the samplers without it, so it is made to tell
-    them. So is its sink of rollouts, which knows how many a batch has.
+    them.
 
     Raises:
         ConfigError: they are wrong; prime-rl has changed where it builds its curriculum.
@@ -62,20 +62,17 @@ def install(config: Mapping[str, Any]) -> None:
     refuse(selection.policy_use, "policy", "prime-rl")
     refuse(selection.has_weights, "weights", "prime-rl")
     refuse(selection.leaves_out == "credit", "leaving out", "prime-rl")
-    from prime_rl.orchestrator import curriculum, train_sink, train_source
+    from prime_rl.orchestrator import curriculum, train_source
 
-    from curro.contrib.prime_rl.sampler import CurriculumGate, CurriculumSampler, RunWithoutRewards, Tasks
+    from curro.contrib.prime_rl.sampler import CurriculumGate, CurriculumSampler, Tasks
 
     takes_step = hasattr(getattr(train_source, "TrainSource", None), "next_task")
-    knows_batch = hasattr(train_sink, "TrainSink")
     is_theirs = getattr(train_source, "Curriculum", None) is curriculum.Curriculum
-    if not (is_theirs and takes_step and knows_batch):
+    if not (is_theirs and takes_step):
         raise ConfigError(
             "this prime-rl builds its curriculum elsewhere than 559b4477 does, with which curro is tested: "
             "install that, or name the sampler in prime-rl's own configuration if it has one by now"
         )
-
-    run = RunWithoutRewards()
 
     class CurroCurriculum(curriculum.Curriculum):
         """prime-rl's, with a sampler and a gate of curro's."""
@@ -84,7 +81,7 @@ def install(config: Mapping[str, Any]) -> None:
             if theirs is not None:
                 raise ConfigError("the environment has a `curriculum` of prime-rl's own: leave it out")
             made = Curriculum.from_config(config, Tasks(tasks))
-            self.sampler = CurriculumSampler(made, tasks, run)
+            self.sampler = CurriculumSampler(made, tasks)
             self.gates = {"curro": CurriculumGate(self.sampler)} if made.has_admission else {}
 
     next_task = train_source.TrainSource.next_task
@@ -94,15 +91,8 @@ def install(config: Mapping[str, Any]) -> None:
             environment.sampler.step = step - 1  # prime-rl counts from 1, and this one is not finished
         return next_task(source, step=step)
 
-    build_sink = train_sink.TrainSink.__init__
-
-    def build_sink_of_run(sink: Any, *arguments: Any, batch_size: int | None, **options: Any) -> None:
-        run.batch_size = batch_size
-        build_sink(sink, *arguments, batch_size=batch_size, **options)
-
     train_source.Curriculum = CurroCurriculum
     train_source.TrainSource.next_task = next_task_of_step
-    train_sink.TrainSink.__init__ = build_sink_of_run
 
 
 if __name__ == "__main__":

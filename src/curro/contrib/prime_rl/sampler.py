@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,8 +12,8 @@ from prime_rl.orchestrator.curriculum import AdmissionGate, TaskSampler
 
 from curro.contrib.verifiers_tasks import conversation
 from curro.core.curriculum import Curriculum
-from curro.core.errors import ConfigError, RewardError
-from curro.core.groups import Feedback, MissingRewards
+from curro.core.errors import ConfigError
+from curro.core.groups import Feedback
 from curro.core.identity import digest_dataset
 
 
@@ -38,30 +37,6 @@ def _row(data: Any) -> dict[str, Any]:
     return {"prompt": prompt, "answer": getattr(data, "answer", None)}
 
 
-class RunWithoutRewards:
-    """Ends a run none of whose environments has ever had a reward, after as many groups as a batch has.
-
-    Attributes:
-        curricula: one for each environment.
-        batch_size: how many rollouts a batch has; None where that is not known, and nothing is ended.
-    """
-
-    def __init__(self) -> None:
-        self.curricula: list[Curriculum] = []
-        self.batch_size: int | None = None
-        self._missing_rewards = MissingRewards()
-
-    def count(self, feedback: Feedback) -> None:
-        """Take in a group that the curriculum of its environment has dropped.
-
-        Raises:
-            RewardError: it completes a batch of such groups.
-        """
-        if self.batch_size is None or any(curriculum.ledger.observed for curriculum in self.curricula):
-            return
-        self._missing_rewards.count(feedback, math.ceil(self.batch_size / feedback.rewards.shape[1]))
-
-
 class CurriculumSampler(TaskSampler):
     """Draws one task after another, and reports the groups that prime-rl has finished.
 
@@ -74,7 +49,6 @@ class CurriculumSampler(TaskSampler):
         curriculum: over the tasks, in their order; one that was built from a bare number takes over their
             keys.
         tasks: one environment's.
-        run: counts the groups without a reward of all environments.
 
     Raises:
         ConfigError: a curriculum of other tasks or in another order, or with a gate that admits no
@@ -86,13 +60,9 @@ class CurriculumSampler(TaskSampler):
         is_admitted: whether the latest group that was observed is, for the gate.
     """
 
-    def __init__(
-        self, curriculum: Curriculum, tasks: Sequence[Any], run: RunWithoutRewards | None = None
-    ) -> None:
+    def __init__(self, curriculum: Curriculum, tasks: Sequence[Any]) -> None:
         curriculum.check_rows(Tasks(tasks), "Tasks(tasks)")
         self.curriculum, self.tasks = curriculum, list(tasks)
-        self.run = RunWithoutRewards() if run is None else run
-        self.run.curricula.append(curriculum)
         self.in_flight = max(1, len(self.tasks) // 2)
         self.step = 0
         self.is_admitted = True
@@ -109,19 +79,8 @@ class CurriculumSampler(TaskSampler):
         return task
 
     def observe(self, group: list[Any]) -> None:
-        """Report the episodes of a finished group; their trainable traces are its rollouts.
-
-        Raises:
-            RewardError: the group has several tasks; or no group of the run has ever had a reward, of as
-                many as a batch has.
-        """
-        key, *others = dict.fromkeys(episode.task.key for episode in group)
-        if others:
-            raise RewardError(
-                f"a group has episodes of different tasks ({key!r} and {others[0]!r}): a group has to be of "
-                "one, so correct what puts the groups together"
-            )
-        drawn = key, group[0].run.work.step - 1
+        """Report the episodes of a finished group of one task; their trainable traces are its rollouts."""
+        drawn = group[0].task.key, group[0].run.work.step - 1
         ticket = next((ticket for ticket, other in self._tickets.items() if other == drawn), None)
         self.is_admitted = False
         if ticket is None:
@@ -140,8 +99,6 @@ class CurriculumSampler(TaskSampler):
         feedback = Feedback.of_group(ticket, rewards_G if len(rewards_G) else np.full(len(group), np.nan), {})
         verdict = self.curriculum.observe(**feedback.arguments())
         self.is_admitted = bool(verdict.admitted[0])
-        if verdict.dropped[0]:
-            self.run.count(feedback)
 
     def _warn_of_late_group(self) -> None:
         if not self._has_late_groups:

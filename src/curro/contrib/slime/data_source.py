@@ -20,7 +20,6 @@ from curro.core.identity import DatasetRows
 from curro.core.verdicts import Verdict
 from curro.rollout.fill_settings import FillSettings
 from curro.rollout.polled_fill import PolledFill
-from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
 TICKET, ROLLOUT = "curro_ticket", "curro_rollout"
 """The keys of a sample's metadata for the ticket of its group and for its number in the group."""
@@ -93,19 +92,6 @@ def replace_missing_rewards(args: Any, group: SlimeGroup) -> None:
             sample.reward = {**parts, key: known} if key else known
 
 
-def completions_of(group: SlimeGroup) -> list[Completion]:
-    """What was generated in each rollout; of one that was divided, the samples' texts one after the other."""
-    divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
-    return [
-        Completion(
-            "".join(sample.response for sample in rollout),
-            sum(sample.response_length for sample in rollout),
-            rollout[-1].status.value == "truncated",
-        )
-        for rollout in divided
-    ]
-
-
 def _reward(args: Any, sample: Any) -> float:
     if sample.reward is None or sample.status.value in ("aborted", "failed"):
         return np.nan
@@ -145,17 +131,12 @@ def load(name: str) -> Any:
 
 
 HOOKS = "curro.contrib.slime"
-OWN: dict[str, Any] = {"fill_limit": 10.0, "run_folder": None, "keep_rollouts": 0, "keep_megabytes": 1000.0}
-"""The defaults of the settings under the key `curro` that are not the curriculum's.
-
-`fill_limit` is how many groups may end for one batch, in batches, before the run ends with an error;
-`run_folder` where the run is written to, for `curro watch`, None for nowhere; `keep_rollouts` and
-`keep_megabytes` how many rollouts of each group are kept there.
-"""
 
 
-def read(args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `Curriculum.from_config` takes, and `OWN` as it is set, from slime's `args`.
+def read(args: Any) -> tuple[dict[str, Any], float]:
+    """What `Curriculum.from_config` takes, and `fill_limit`, from slime's `args`.
+
+    `fill_limit` is how many groups may end for one batch, in batches, before the run ends with an error.
 
     Raises:
         ConfigError: a setting is missing, or one that cannot go with a curriculum is there.
@@ -181,8 +162,8 @@ def read(args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             "fully asynchronous rollouts have no end of a batch that the curriculum is told: leave "
             "--fully-async, or that --rollout-function-path, out"
         )
-    config = {name: value for name, value in section.items() if name not in OWN}
-    own = {name: section.get(name, default) for name, default in OWN.items()}
+    config = dict(section)
+    limit = FillSettings(config.pop("fill_limit", 10.0)).limit
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])
     refuse(selection.policy_use, "policy", "slime")
@@ -193,11 +174,7 @@ def read(args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         refuse(selection.has_weights, "weights", "slime", remedy)
     else:
         _need(args, "custom_reward_post_process_path", "reward_post_process")
-    FillSettings(own["fill_limit"])  # refuses what is no limit
-    if not isinstance(own["run_folder"], str | None):
-        raise ConfigError(f"curro.run_folder is a path, not {own['run_folder']!r}")
-    own["keep"] = KeepRollouts(own["keep_rollouts"], own["keep_megabytes"])
-    return config, own
+    return config, limit
 
 
 def _need(args: Any, setting: str, hook: str) -> None:
@@ -227,11 +204,10 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
 
     Args:
         args: slime's; `args.curro`, from the file of `--custom-config-path`, has the settings of
-            `Curriculum.from_config`, and `OWN`.
+            `Curriculum.from_config`, and `fill_limit`.
 
     Attributes:
         step: how many batches have ended; slime calls a whole batch a rollout.
-        writer: writes the run folder, where the settings name one.
         verdicts: on the groups of this batch, by ticket.
 
     Raises:
@@ -239,21 +215,18 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
     """
 
     def __init__(self, args: Any) -> None:
-        config, own = read(args)
+        config, limit = read(args)
         super().__init__(args)
         if self.dataset is None:
             raise ConfigError("a curriculum chooses among the rows of --prompt-data: give slime its data set")
         self.samples = list(self.dataset.samples)
         rows = DatasetRows([{"prompt": sample.prompt, "answer": sample.label} for sample in self.samples])
         self.curriculum = Curriculum.from_config(config, rows)
-        self.fill = PolledFill(self.curriculum, own["fill_limit"], size=len(self.samples), advice=ADVICE)
+        self.fill = PolledFill(self.curriculum, limit, size=len(self.samples), advice=ADVICE)
         self.step = 0
         self.buffer: list[SlimeGroup] = []
         self.verdicts: dict[int, Verdict] = {}
         self.is_filling = False
-        self.writer: RunWriter | None = None
-        if own["run_folder"] is not None:
-            self.writer = RunWriter.of_host(Path(own["run_folder"]), self.curriculum, own["keep"])
         SOURCES[id(args)] = self
 
     def __len__(self) -> int:
@@ -268,8 +241,6 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         if missing := num_samples - len(groups):
             self.fill.check()
             draw = self.fill.draw(missing, step=self.step)
-            if self.writer is not None:
-                self.writer.drawn(draw)
             # the base class makes groups of the next rows of its data set, so these become its data set
             self.dataset.samples, self.sample_offset = [self.samples[prompt] for prompt in draw.prompts], 0
             new = super().get_samples(missing)
@@ -295,10 +266,6 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         feedback = Feedback.of_group(ticket, rewards_G, parts)
         verdict = self.curriculum.observe(**feedback.arguments())
         self.verdicts[ticket] = verdict
-        if self.writer is not None:
-            sizes, texts = np.array([len(rewards_G)]), [completions_of(group)]
-            prompts = [self.fill.fill.prompts_given_out[ticket]]
-            self.writer.groups(self.step + 1, [ticket], prompts, feedback.rewards, verdict, sizes, texts)
         self.fill.observed(feedback, verdict)
         return verdict
 
@@ -319,8 +286,6 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
             self.fill.cancel()
         self.fill.end()
         self.step += 1
-        if self.writer is not None:
-            self.writer.step(self.step, self.curriculum.metrics() | self.fill.metrics())
         self.is_filling = False
 
     def save(self, rollout_id: int) -> None:

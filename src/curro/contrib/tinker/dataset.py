@@ -22,7 +22,6 @@ from curro.core.identity import DatasetRows
 from curro.core.verdicts import Verdict
 from curro.rollout.fill import Fill, select_unseen
 from curro.rollout.fill_settings import FillSettings
-from curro.runs.writer import Completion, RunWriter
 
 Build = Callable[[int, int], EnvGroupBuilder]
 """The environments of a prompt, given its number and how many rollouts it gets."""
@@ -89,12 +88,10 @@ class CurriculumDataset(RLDataset):
         rows: the rows that `build` makes environments of, with the columns `prompt` and `answer`. A
             curriculum whose prompts are not these rows in this order is refused; one that was built from a
             bare number takes over their keys. None: nothing is checked.
-        run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Attributes:
         missing_rewards: counts groups without a reward, of all batches.
         errors: what ends the run, even if the loop catches them.
-        writer: writes the run folder; None if there is none.
 
     Raises:
         ConfigError: the curriculum asks the policy, or has other rows.
@@ -111,7 +108,6 @@ class CurriculumDataset(RLDataset):
         log_path: str,
         fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
         rows: Sequence[Mapping[str, Any]] | None = None,
-        run_folder: str | None = None,
     ) -> None:
         refuse(curriculum.selection.policy_use, "policy", "Tinker's loop")
         refuse(curriculum.allocation.looks_first, "looking first", "Tinker's loop")
@@ -120,9 +116,6 @@ class CurriculumDataset(RLDataset):
         self.curriculum, self.build, self.fill = curriculum, build, fill
         self.groups_per_batch, self.group_size, self.batches = groups_per_batch, group_size, batches
         self.saved = SavedCurricula(Path(log_path).expanduser())
-        self.writer: RunWriter | None = None
-        if run_folder is not None:
-            self.writer = RunWriter.of_host(Path(run_folder).expanduser(), curriculum)
         self._is_started = False
         self._latest: BatchSlots | None = None
         self.missing_rewards = MissingRewards()
@@ -149,8 +142,6 @@ class CurriculumDataset(RLDataset):
             )
         if not self._is_started:
             self.saved.restore(self.curriculum, index)
-            if self.writer is not None:
-                self.writer.begin(index)
             self._is_started = True
         slots = self._latest = BatchSlots(self, self.groups_per_batch, index, is_batch=True)
         prompts = slots.draw(self.groups_per_batch, self.groups_per_batch * self.group_size)
@@ -161,12 +152,6 @@ class CurriculumDataset(RLDataset):
         """The curriculum's, and the counts `fill/...` of the latest batch, as they are now."""
         counts = {} if self._latest is None else self._latest.fill.batch_counts.metrics()
         return self.curriculum.metrics() | counts
-
-    def end_batch(self, batches: int) -> None:
-        """Save the curriculum: so many batches have ended."""
-        self.saved.save(self.curriculum, batches)
-        if self.writer is not None:
-            self.writer.step(batches, self.metrics())
 
 
 ADVICE = {"stale": "", "filtered": "", "expired": "", "failed": "look for their errors in the loop's log"}
@@ -212,8 +197,6 @@ class BatchSlots:
         draw = select_unseen(
             self.curriculum, self.fill, n, step=step, rollouts=budget if has_budget else None
         )
-        if self.data.writer is not None:
-            self.data.writer.drawn(draw)
         sizes_P = np.where(draw.rollouts > 0, draw.rollouts, self.data.group_size)
         return [
             AssignedPrompt(*row)
@@ -234,14 +217,12 @@ class BatchSlots:
         assigned: AssignedPrompt,
         rewards: np.ndarray,
         named: Mapping[str, np.ndarray],
-        completions: Sequence[Completion],
     ) -> Verdict:
         """Settle a finished group.
 
         Args:
             rewards: float64 (G,), NaN where a rollout has none.
             named: their parts, (G,) each.
-            completions: G, what was generated.
 
         Raises:
             RewardError: the curriculum refuses the rewards; or as many groups as a batch has have none, and
@@ -250,11 +231,6 @@ class BatchSlots:
         feedback = Feedback.of_group(assigned.ticket, rewards, named)
         verdict = self.curriculum.observe(**feedback.arguments())
         self.fill.settle(feedback, verdict, [assigned.ticket])
-        if self.data.writer is not None:
-            ticket, prompt, size = [assigned.ticket], [assigned.prompt], np.array([len(rewards)])
-            self.data.writer.groups(
-                self.fill.step + 1, ticket, prompt, rewards[None], verdict, size, [completions]
-            )
         if not self.curriculum.ledger.observed:
             try:
                 self.data.missing_rewards.count(feedback, self.fill.n)
@@ -268,8 +244,6 @@ class BatchSlots:
             return  # it was observed, and something failed after that
         self.fill.mark_failed(assigned.ticket, why)
         self.curriculum.drop([assigned.ticket])
-        if self.data.writer is not None:
-            self.data.writer.dropped([assigned.ticket])
 
     def short(self, verdict: Verdict) -> Verdict:
         """What is trained on in a slot of which no group was admitted, given its most informative group."""
@@ -293,7 +267,7 @@ class BatchSlots:
             if held := self.fill.release():
                 self.curriculum.drop(held, "")
             if self.is_batch:
-                self.data.end_batch(self.fill.step + 1)
+                self.data.saved.save(self.curriculum, self.fill.step + 1)
 
 
 class CurriculumGroup(EnvGroupBuilder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,6 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, Trajectory, TrajectoryGrou
 
 from curro.contrib.tinker.dataset import AssignedPrompt, CreditedTrajectories, CurriculumGroup
 from curro.core.verdicts import Verdict
-from curro.runs.writer import Completion
 
 
 @dataclass(frozen=True)
@@ -96,10 +94,8 @@ class FilledGroups(RolloutStrategy):
             group = await do_group_rollout(
                 slot.builder(assigned), policy, strategy=self.inner, termination=self.termination
             )
-            _check_one_problem(group, assigned)
             rewards_G, named = np.array(group.get_total_rewards()), _named(group)
-            completions = list(map(_completion, group.trajectories_G))
-            verdict = slots.observe(assigned, rewards_G, named, completions)
+            verdict = slots.observe(assigned, rewards_G, named)
         except Exception:
             slots.lose(assigned, "failed")
             raise
@@ -107,23 +103,6 @@ class FilledGroups(RolloutStrategy):
             slots.lose(assigned, "cancelled")
             raise
         return group, verdict
-
-
-def _check_one_problem(group: TrajectoryGroup, assigned: AssignedPrompt) -> None:
-    """Warn where the rollouts of a group begin with different observations.
-
-    A group whose environments pose different problems looks like that, and its advantages would compare
-    rollouts that cannot be compared. It is no error, because environments may begin at random.
-    """
-    first, *others = (
-        trajectory.transitions[0].ob for trajectory in group.trajectories_G if trajectory.transitions
-    )
-    if any(other != first for other in others):
-        warnings.warn(
-            f"the rollouts of prompt {assigned.prompt} begin with different observations: see that "
-            "build(prompt, rollouts) makes all its environments from one problem",
-            stacklevel=2,
-        )
 
 
 def _named(group: TrajectoryGroup) -> dict[str, np.ndarray]:
@@ -134,13 +113,6 @@ def _named(group: TrajectoryGroup) -> dict[str, np.ndarray]:
     ]
     names = {name: None for numbers in numbers_G for name in numbers}
     return {name: np.array([numbers.get(name, np.nan) for numbers in numbers_G], float) for name in names}
-
-
-def _completion(trajectory: Trajectory) -> Completion:
-    """How many tokens the policy wrote, and whether the limit cut its last turn; without its text."""
-    actions = [turn.ac for turn in trajectory.transitions]
-    is_cut = bool(actions) and actions[-1].stop_reason == "length"
-    return Completion("", sum(len(action.tokens) for action in actions), is_cut)
 
 
 def _numbers(trajectory: Trajectory) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any, ClassVar
@@ -61,15 +61,11 @@ class ChainSum(Family):
         return {"prompt": prompt, "answer": str(totals_of(expression)[-1]), "metadata": metadata}
 
     def worked(self, row: Problem, rng: random.Random | None = None) -> str:
-        start, *terms = row["metadata"]["expression"].split()
-        total, totals = int(start), []
-        for sign, digit in zip(terms[::2], terms[1::2], strict=True):
-            total += int(sign + digit)
-            rate, slip = mistakes()[sign + digit]
-            if rng is not None and rng.random() < rate:
-                total += slip
-            totals.append(f" {total:02}")
-        return "".join(totals)
+        def slip(term: str) -> int:
+            rate, by = mistakes()[term]
+            return by if rng is not None and rng.random() < rate else 0
+
+        return "".join(f" {total:02}" for total in totals_of(row["metadata"]["expression"], slip)[1:])
 
     def score(self, completion: str, row: Problem) -> float:
         tokens = completion.split()
@@ -79,11 +75,11 @@ class ChainSum(Family):
         return float(_data_set(()).score_answer(total, {"answer": row["answer"]}) == 1.0)
 
 
-def totals_of(expression: str) -> list[int]:
-    """The start and the total after each term."""
-    start, *terms = expression.split()
-    steps = [int(sign + digit) for sign, digit in zip(terms[::2], terms[1::2], strict=True)]
-    return list(accumulate(steps, initial=int(start)))
+def totals_of(expression: str, slip: Callable[[str], int] = lambda term: 0) -> list[int]:
+    """The start and the total after each term, each of which is too high by its slip."""
+    start, *words = expression.split()
+    terms = [sign + digit for sign, digit in zip(words[::2], words[1::2], strict=True)]
+    return list(accumulate((int(term) + slip(term) for term in terms), initial=int(start)))
 
 
 def has_two_digits(expression: str) -> bool:

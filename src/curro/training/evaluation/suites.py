@@ -27,17 +27,12 @@ class Suite:
     """A benchmark.
 
     Attributes:
-        name: as it is called by `--suite`.
         data: the id of its data set on the hub, with `:CONFIG` if it has several.
-        split: the data set's.
         prompt, answer: its columns; of a suite with a `reader` one that every row has.
-        source: the publication.
         reward: what scores it.
         reader: which of `curro.training.evaluation.code_suites.READERS` reads a row's problem and tests.
         instruction: the prompt, with `{problem}` for the prompt's column.
-        samples: how many each problem gets.
-        max_new_tokens: the most tokens of a sample.
-        temperature, top_p: as the sampler has them.
+        samples, max_new_tokens: how many each problem gets, and how long they may be.
     """
 
     name: str
@@ -45,7 +40,6 @@ class Suite:
     split: str
     prompt: str
     answer: str
-    source: str
     reward: str = "math"
     reader: str | None = None
     instruction: str = BOXED
@@ -55,51 +49,35 @@ class Suite:
     top_p: float = 0.95
 
 
-_CODE: dict[str, Any] = {"instruction": PROGRAM, "max_new_tokens": 4096}
+_PARTIAL: dict[str, Any] = {
+    "reward": "code:partial=true", "instruction": PROGRAM, "max_new_tokens": 4096,
+}  # fmt: skip
+_LIVE: dict[str, Any] = {
+    "split": "train", "prompt": "question_content", "answer": "public_test_cases",
+    "reward": "code:seconds=60", "reader": "live-code-bench", "instruction": PROGRAM,
+}  # fmt: skip
+_BIG: dict[str, Any] = {
+    "data": "bigcode/bigcodebench", "split": "v0.1.4", "answer": "test", "samples": 1,
+    "reward": "code:packages=true,seconds=240,memory_mib=8192,processes=64",
+    "instruction": PROGRAM, "max_new_tokens": 4096,
+}  # fmt: skip
 
 _TABLE = (
-    Suite("AIME24", "HuggingFaceH4/aime_2024", "train", "problem", "answer",
-          "American Invitational Mathematics Examination I and II, 2024: 30 problems", samples=16),
-    Suite("AIME25", "math-ai/aime25", "test", "problem", "answer",
-          "American Invitational Mathematics Examination I and II, 2025: 30 problems", samples=16),
-    Suite("AMC23", "math-ai/amc23", "test", "question", "answer",
-          "American Mathematics Competitions 12, 2023: 40 problems", samples=16),
-    Suite("MATH-500", "HuggingFaceH4/MATH-500", "test", "problem", "answer",
-          'Hendrycks et al. (2021), 500 problems of Lightman et al., "Let\'s Verify Step by Step"'),
-    Suite("Minerva", "math-ai/minervamath", "test", "question", "answer",
-          "Lewkowycz et al. (2022), 272 undergraduate problems"),
-    Suite("OlympiadBench", "Hothan/OlympiadBench:OE_TO_maths_en_COMP", "train", "question", "final_answer",
-          "He et al. (2024), open-ended English problems without pictures, 674"),
-    Suite("HumanEval", "openai/openai_humaneval", "test", "prompt", "test",
-          "Chen et al. (2021), 164 functions to complete", reward="code:partial=true",
-          reader="human-eval", **_CODE),
-    *(
-        Suite(name, f"google-research-datasets/mbpp:{config}", split, prompt, "test_list",
-              f"Austin et al. (2021), {tasks}", reward="code:partial=true", reader="mbpp", **_CODE)
-        for name, config, split, prompt, tasks in (
-            ("MBPP", "sanitized", "test", "prompt", "the sanitised test split, 257 tasks"),
-            ("MBPP-full", "full", "train+validation+test+prompt", "text", "all splits, 974 tasks"),
-        )
-    ),
-    *(
-        Suite(name, f"livecodebench/code_generation_lite:{files}", "train", "question_content",
-              "public_test_cases", f"Jain et al. (2024), {problems}", reward="code:seconds=60",
-              reader="live-code-bench", instruction=PROGRAM)
-        for name, files, problems in (
-            ("LiveCodeBench", "test6.jsonl", "the problems added in version 6, 175"),
-            ("LiveCodeBench-v6", "test*.jsonl", "version 6 whole, 1,055 problems"),
-        )
-    ),
-    *(
-        Suite(name, "bigcode/bigcodebench", "v0.1.4", f"{variant}_prompt", "test",
-              "Zhuo et al. (2024), 1,140 functions that call libraries",
-              reward="code:packages=true,seconds=240,memory_mib=8192,processes=64",
-              reader=reader, samples=1, **_CODE)
-        for name, variant, reader in (
-            ("BigCodeBench", "complete", "big-code-bench"),
-            ("BigCodeBench-Instruct", "instruct", "big-code-bench-instruct"),
-        )
-    ),
+    Suite("AIME24", "HuggingFaceH4/aime_2024", "train", "problem", "answer", samples=16),
+    Suite("AIME25", "math-ai/aime25", "test", "problem", "answer", samples=16),
+    Suite("AMC23", "math-ai/amc23", "test", "question", "answer", samples=16),
+    Suite("MATH-500", "HuggingFaceH4/MATH-500", "test", "problem", "answer"),
+    Suite("Minerva", "math-ai/minervamath", "test", "question", "answer"),
+    Suite("OlympiadBench", "Hothan/OlympiadBench:OE_TO_maths_en_COMP", "train", "question", "final_answer"),
+    Suite("HumanEval", "openai/openai_humaneval", "test", "prompt", "test", reader="human-eval", **_PARTIAL),
+    Suite("MBPP", "google-research-datasets/mbpp:sanitized", "test", "prompt", "test_list", reader="mbpp",
+          **_PARTIAL),
+    Suite("MBPP-full", "google-research-datasets/mbpp:full", "train+validation+test+prompt", "text",
+          "test_list", reader="mbpp", **_PARTIAL),
+    Suite("LiveCodeBench", "livecodebench/code_generation_lite:test6.jsonl", **_LIVE),
+    Suite("LiveCodeBench-v6", "livecodebench/code_generation_lite:test*.jsonl", **_LIVE),
+    Suite("BigCodeBench", prompt="complete_prompt", reader="big-code-bench", **_BIG),
+    Suite("BigCodeBench-Instruct", prompt="instruct_prompt", reader="big-code-bench-instruct", **_BIG),
 )  # fmt: skip
 
 SUITES = {suite.name: suite for suite in _TABLE}

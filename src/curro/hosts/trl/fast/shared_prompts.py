@@ -81,30 +81,34 @@ def completions_per_sequence(prompt: int, completion: float, group: int, width: 
     return min(range(1, group + 1), key=cost)
 
 
+def rows_by_prompt(ids_BP: torch.Tensor, mask_BP: torch.Tensor) -> dict[tuple[int, ...], list[int]]:
+    """The rows of each prompt, in the order of their first rows."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row, (ids, mask) in enumerate(zip(ids_BP.cpu(), mask_BP.cpu().bool(), strict=True)):
+        groups.setdefault(tuple(ids[mask].tolist()), []).append(row)
+    return groups
+
+
 def pack(
-    input_ids: torch.Tensor, attention_mask: torch.Tensor, completion_length: int, *, width: int, pad: int = 0
+    input_ids: torch.Tensor, attention_mask: torch.Tensor, completion_length: int, *, width: int
 ) -> Packed | None:
     """Pack a batch (B, L) as TRL makes it; None where a mask does not fit a padded row.
 
     Args:
         completion_length: C, the last so many columns are the completions', padded on the right.
         width: of the model's hidden states, for what attention costs.
-        pad: any token, for the ends of rows.
     """
     ids_BL, mask_BL = input_ids.cpu(), attention_mask.cpu().bool()
     prompt_mask, completion_mask = mask_BL[:, :-completion_length], mask_BL[:, -completion_length:]
     if not (_is_sorted(prompt_mask) and _is_sorted(completion_mask.flip(1)) and prompt_mask.any(1).all()):
         return None
     lengths = completion_mask.sum(1).tolist()
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for row, (ids, mask) in enumerate(zip(ids_BL[:, :-completion_length], prompt_mask, strict=True)):
-        groups.setdefault(tuple(ids[mask].tolist()), []).append(row)
     sequences = []
-    for prompt, rows in groups.items():
+    for prompt, rows in rows_by_prompt(ids_BL[:, :-completion_length], prompt_mask).items():
         mean = sum(lengths[row] for row in rows) / len(rows)
         number = completions_per_sequence(len(prompt), mean, len(rows), width)
         sequences += [(prompt, rows[start : start + number]) for start in range(0, len(rows), number)]
-    return _lay_out(sequences, ids_BL[:, -completion_length:], lengths, pad)
+    return _lay_out(sequences, ids_BL[:, -completion_length:], lengths)
 
 
 def _is_sorted(mask: torch.Tensor) -> bool:
@@ -116,7 +120,6 @@ def _lay_out(
     sequences: Sequence[tuple[tuple[int, ...], list[int]]],
     completions_BC: torch.Tensor,
     lengths: Sequence[int],
-    pad: int,
 ) -> Packed:
     """Put sequences into rows as long as the longest, the longest first, each where there is room."""
     width = completions_BC.size(1)
@@ -136,8 +139,7 @@ def _lay_out(
         starts.append((row, used[row]))
         used[row] += length
     shape = (len(used), longest)
-    ids_RL = torch.full(shape, pad)
-    positions_RL = torch.zeros(shape, dtype=torch.long)
+    ids_RL, positions_RL = torch.zeros(2, *shape, dtype=torch.long)
     # each token's sequence, and its completion, which is 0 for a prompt
     sequence_RL, branch_RL = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
     predictors, labels, targets = [], [], []
@@ -240,10 +242,9 @@ class SharedPrompts:
         if self.reason or attention_mask.size(1) > self._window:
             return None
         size = batch_size or len(input_ids)
-        if size < len(input_ids):  # the rows of a prompt go into one part of a batch
-            order = _by_prompt(input_ids[:, :-completion_length])
-        else:
-            order = torch.arange(len(input_ids))
+        # the rows of a prompt go into one part of a batch
+        prompts = rows_by_prompt(input_ids[:, :-completion_length], attention_mask[:, :-completion_length])
+        order = torch.tensor([row for rows in prompts.values() for row in rows])
         parts = []
         for rows in order.split(size):
             packed = pack(input_ids[rows], attention_mask[rows], completion_length, width=self._width)
@@ -310,13 +311,6 @@ class SharedPrompts:
         return f"a test gave log-probabilities that differ by {worst:.2g} from those of whole rows"
 
 
-def _by_prompt(prompts_BP: torch.Tensor) -> torch.Tensor:
-    """An order (B,) of rows that puts rows of one prompt together, in the order of their first rows."""
-    first: dict[tuple[int, ...], int] = {}
-    keys = [first.setdefault(tuple(row), i) for i, row in enumerate(prompts_BP.tolist())]
-    return torch.tensor(keys).argsort(stable=True)
-
-
 def attention_window(config: Any) -> float:
     """How many tokens a token sees at least in every layer; infinite without sliding windows."""
     kinds = getattr(config, "layer_types", None)
@@ -366,13 +360,9 @@ def whole_groups(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if len(parts) == 1 or any(len(part[name]) != rows for part in parts for name in names):
         return [dict(part) for part in parts]
     joined = {name: torch.cat([part[name] for part in parts]) for name in names}
-    masked = joined["prompt_ids"].masked_fill(joined["prompt_mask"] == 0, -1)
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for row, prompt in enumerate(masked.tolist()):
-        groups.setdefault(tuple(prompt), []).append(row)
-    waiting = list(groups.values())
+    waiting = list(rows_by_prompt(joined["prompt_ids"], joined["prompt_mask"]).values())
     order: list[int] = []
-    for end in range(rows, len(masked) + 1, rows):
+    for end in range(rows, len(joined["prompt_ids"]) + 1, rows):
         while len(order) < end:
             free = end - len(order)
             group = next((group for group in waiting if len(group) <= free), waiting[0])
@@ -380,7 +370,7 @@ def whole_groups(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             waiting.remove(group)
             if group[free:]:
                 waiting.insert(0, group[free:])
-    chosen = torch.tensor(order, device=masked.device).split(rows)
+    chosen = torch.tensor(order, device=joined["prompt_ids"].device).split(rows)
     return [
         {**part, **{name: joined[name][rows_of_part] for name in names}}
         for part, rows_of_part in zip(parts, chosen, strict=True)
