@@ -1,4 +1,4 @@
-"""A typo is answered before torch is imported, by the options as they are typed, and blocks nothing."""
+"""A typo is answered in one sentence before torch is imported, and blocks nothing."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ LEVEL = {
         "frontier",
         1200,
         lambda rng, n: rng.integers(2, size=n) + 0.0,
-        "are always solved and",
+        "are always solved",
     ),
     "nothing tells": ("frontier", 1200, alike(0.05), "does not tell which"),
     "outcomes tell nothing": ("posterior", 1200, alike(0.95), "does not tell which"),

@@ -33,6 +33,12 @@ def test_digits_count_in_their_place(completion: str, reward: float) -> None:
     assert SHARE.score(completion, ROW) == pytest.approx(reward)
 
 
+def test_a_chain_worked_by_hand() -> None:
+    first = MAPS["a"][3]
+    second = MAPS["f"][first]
+    assert family("chains").worked({"prompt": "3af="}) == f"{first}{second}"
+
+
 def test_full_marks_are_what_chains_calls_right() -> None:
     task = family("chains")
     for row in task.problems(50, seed=0):

@@ -407,17 +407,6 @@ def test_an_environment_refuses_columns_that_trl_would_misread(reward, tmp_path,
         plan(TrainSettings("images.jsonl", model="lab:chains", environment="plays:Game"))
 
 
-def test_an_allocation_divides_the_rollouts_of_each_step(run):
-    folder, complete, _ = run(settings(curriculum="frontier", allocation="knapsack:least=3"))
-    assert complete is True
-    sizes = {}
-    for row in folder.groups():
-        sizes.setdefault(row["step"], []).append(row["rollouts"])
-    assert all(sum(of_step) == STEP and min(of_step) >= 3 for of_step in sizes.values())
-    assert len({size for of_step in sizes.values() for size in of_step}) > 1
-    assert folder.latest()["rollouts"] == 4 * STEP
-
-
 def test_several_processes_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(CurroError, match=r"is one process: for several, train with .*CurriculumGRPOTrainer"):

@@ -16,7 +16,7 @@ TRAP = "open('EXECUTED', 'w')\n" + REWARD
 
 
 def settings(**values):
-    return TrainSettings(data="lab:chains", **values)
+    return TrainSettings(**{"data": "lab:chains"} | values)
 
 
 @pytest.fixture(autouse=True)
@@ -45,23 +45,14 @@ def _folders(tmp_path, monkeypatch):
         ({"reward": "math+code:true,1.0,6.0,64,1,none"}, [trust.UNCONFINED]),
         ({"sandbox": "none"}, [trust.UNCONFINED]),
         ({"reward": "code:sandbox=required"}, []),
+        ({"data": "verifiers:owner/My-Tasks@1"}, ["my_tasks:Taskset"]),
+        ({"eval_data": "MATH-500, verifiers:mine"}, ["mine:Taskset"]),
+        ({"reward": "verifiers:mine"}, ["mine:Taskset"]),
+        ({"reward": "0.5*verifiers:o/my-tasks + format"}, ["my_tasks:Taskset"]),
     ],
 )
 def test_what_names_code(values, code):
     assert trust.code_of(settings(**values)) == code
-
-
-@pytest.mark.parametrize(
-    ("values", "code"),
-    [
-        ({"data": "verifiers:owner/My-Tasks@1"}, ["my_tasks:Taskset"]),
-        ({"data": "lab:chains", "eval_data": "MATH-500, verifiers:mine"}, ["mine:Taskset"]),
-        ({"data": "lab:chains", "reward": "verifiers:mine"}, ["mine:Taskset"]),
-        ({"data": "lab:chains", "reward": "0.5*verifiers:o/my-tasks + format"}, ["my_tasks:Taskset"]),
-    ],
-)
-def test_packages_of_verifiers_are_code_too(values, code):
-    assert trust.code_of(TrainSettings(**values)) == code
 
 
 def test_the_code_is_named_and_not_run(tmp_path):

@@ -23,8 +23,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
     Source: DUMP (arXiv 2504.09710).
 
     A source is drawn from softmax of (mean |A| over its last `window` groups + sqrt(2 ln(n + 1) / (n_c + 1)))
-    over the temperature, where n_c of n groups were its own; then a free prompt of it, uniformly. The paper
-    counts rollouts; here each group counts once, by its mean |A|.
+    over the temperature, where n_c of n groups were its own; then a free prompt of it, uniformly.
 
     Args:
         column, categories, standardize: as of `sec`.

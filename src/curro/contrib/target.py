@@ -1,8 +1,7 @@
 """Prompts near a target difficulty that moves: by the rewards, or by a schedule.
 
-Tested with the port alone: schedules and AdaRFT's rule by hand, resumed (tests/contrib). With length as the
-difficulty AdaRFT ends at 0.330 and E2H at 0.259 on the lab's hard pools, uniform sampling at 0.316
-(two seeds).
+Tested with the port alone (tests/contrib). With length as the difficulty AdaRFT ends at 0.330 and E2H at
+0.259 on the lab's hard pools, uniform sampling at 0.316 (two seeds).
 """
 
 from __future__ import annotations
@@ -74,25 +73,17 @@ class Target(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        value_N = self.difficulties(table)
-        self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
-        self.target = self.start
-        self.success_2 = np.zeros(2)  # the sum of success rates of this step, and their number
-        self.step = -1
-        self.seed = int(rng.integers(2**63))
-
-    def difficulties(self, table: PromptTable) -> np.ndarray:
-        """A number for each prompt, float64 (N,), larger for harder ones; on any scale.
-
-        Raises:
-            ConfigError: the column has values that are not finite numbers.
-        """
         values = table.values(self.column)
         if not all(isinstance(value, Real) and isfinite(value) for value in values):
             raise ConfigError(
                 f"the column {self.column!r} is no difficulty: it has values that are no numbers"
             )
-        return np.array(values, np.float64)
+        value_N = np.array(values, np.float64)
+        self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
+        self.target = self.start
+        self.success_2 = np.zeros(2)  # the sum of success rates of this step, and their number
+        self.step = -1
+        self.seed = int(rng.integers(2**63))
 
     def select(self, n: int, step: int) -> Choice:
         if step > self.step:
@@ -102,11 +93,6 @@ class Target(Selection):
         chosen = free[np.argsort(self._order()[free], kind="stable")[:n]]
         return Choice.of(chosen, Reason.PRIORITY)
 
-    @property
-    def _scale(self) -> float:
-        """2 width^2; above 0 also where the square of a width is not."""
-        return max(2 * self.width**2, sys.float_info.min)
-
     def _order(self) -> np.ndarray:
         """Numbers (N,), the smallest to be chosen first: the same all through a step."""
         rng = np.random.default_rng([self.seed, self.step])
@@ -114,7 +100,8 @@ class Target(Selection):
         if self.width:
             # the smallest of exponential variables over their weights are draws without replacement
             random_N = np.log(rng.exponential(size=len(away_N)))
-            away_N = random_N + away_N**2 / self._scale
+            # the square of a small width may be 0
+            away_N = random_N + away_N**2 / max(2 * self.width**2, sys.float_info.min)
         else:
             random_N = rng.random(len(away_N))
         ranks_N = np.empty(len(away_N))

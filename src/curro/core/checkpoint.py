@@ -123,14 +123,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def from_bytes(state: bytes, name: str) -> dict[str, Any]:
-    """Read what `to_bytes` made.
-
-    Args:
-        name: of the bytes, for messages.
-
-    Raises:
-        CheckpointError: bytes that `to_bytes` did not make.
-    """
+    """Read what `to_bytes` made; raises CheckpointError, which names them, for other bytes."""
     return _read(BytesIO(state), len(state), f"{name} is not a saved curriculum")
 
 
@@ -157,11 +150,7 @@ def _read(raw: BinaryIO, size: int, problem: str) -> dict[str, Any]:
 
 
 def check_alike(saved: Any, here: Any, field: str = "state") -> None:
-    """Compare types and array dimensions where names are the same.
-
-    Names, lengths and values are checked by whoever knows them: some names are there only after a first
-    update.
-    """
+    """Compare types and array dimensions where names are the same; their owners check names and values."""
     if isinstance(here, Mapping) and isinstance(saved, Mapping):
         for name in here.keys() & saved.keys():
             check_alike(saved[name], here[name], f"{field}/{name}")

@@ -59,11 +59,7 @@ SUM = "sum"
 
 
 def read_signal(signal: Any) -> tuple[str, ...]:
-    """The names of the parts that are the signal; empty for None and "sum", the trained reward.
-
-    Args:
-        signal: one name, several with a plus between them, or a sequence of names.
-    """
+    """The names of the parts that are the signal; empty for None and "sum", the trained reward."""
     names = signal.split("+") if isinstance(signal, str) else [] if signal is None else signal
     if isinstance(names, Sequence) and all(isinstance(name, str) and name.strip() for name in names):
         parts = tuple(name.strip() for name in names)

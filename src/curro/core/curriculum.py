@@ -388,6 +388,7 @@ class Curriculum:
             TicketError: an unknown, settled or repeated ticket.
             RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
                 where that is below 1); a part of the signal is missing.
+            ConfigError: the selection returned auxiliary samples, and its `policy_use` lacks that.
         """
         rows, groups, signal_groups = self._read(tickets, rewards, named)
         prompts, weights_P, tickets_P = groups.prompts, self.ledger.weights[rows], self.ledger.tickets[rows]

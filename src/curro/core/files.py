@@ -89,10 +89,8 @@ def is_number(kind: pa.DataType) -> bool:
 class replacing:
     """Hand out a temporary path whose file takes the target's place when all went well.
 
-    After a power cut the target is whole: as it was before, or as it became. Its folder is not written to the
-    disk, which would take twice as long and save no more of a run than the trainer's own files do.
-
-    Where the target is a link, the link is replaced, not what it points to.
+    After a power cut the target is whole: as it was before, or as it became. Where the target is a link, the
+    link is replaced, not what it points to.
     """
 
     def __init__(self, target: Path) -> None:

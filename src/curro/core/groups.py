@@ -181,14 +181,7 @@ def _row_sums(values_PG: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Feedback:
-    """The rewards of P groups as a host reports them: the arguments of `Curriculum.observe`.
-
-    Attributes:
-        tickets: whole numbers (P,).
-        rewards: float64 (P, G), NaN where a rollout was not scored.
-        named: the parts that the rewards were made of, by name; float64 (P, G), NaN where a rollout has no
-            such part.
-    """
+    """The rewards of P groups as a host reports them: the arguments of `Curriculum.observe`, as arrays."""
 
     tickets: np.ndarray
     rewards: np.ndarray

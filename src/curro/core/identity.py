@@ -82,10 +82,9 @@ class DatasetRows:
     """A host's rows, with their keys and fingerprint, as `Curriculum(prompts=...)` takes them.
 
     Attributes:
-        rows: the rows with their prompts in the column `prompt`, for methods that look at texts or columns.
+        rows: with their prompts in the column `prompt`, for methods that look at texts or columns.
         keys: the column `key`; the number of the row if there is none.
-        fingerprint: a hash of prompts and answers, the same for the same rows by any other route.
-        row_digests: uint64 (N,), of each row's prompt and answer.
+        fingerprint, row_digests: as `digest_dataset` gives them.
 
     Args:
         rows: a `datasets.Dataset`, or a sequence of dicts.

@@ -15,11 +15,7 @@ Interval = tuple[float, float]
 def wilson(share: float, trials: float, z: float = Z95) -> Interval:
     """Wilson's score interval of a share (1927), 0 to 1 without trials:
 
-        (share + z2 / 2n -+ z sqrt(share (1 - share) / n + z2 / 4n2)) / (1 + z2 / n),    z2 = z z
-
-    Args:
-        share: the share of n trials that succeeded.
-        trials: n.
+    (share + z2 / 2n -+ z sqrt(share (1 - share) / n + z2 / 4n2)) / (1 + z2 / n),    z2 = z z, n trials
     """
     if not trials:
         return 0.0, 1.0
@@ -32,9 +28,7 @@ def wilson(share: float, trials: float, z: float = Z95) -> Interval:
 def agresti_coull(share: float, trials: float) -> Interval:
     """The interval of Agresti and Coull (1998), in [0, 1], as if two more trials had succeeded, two failed.
 
-    Args:
-        share: the share of n trials that succeeded.
-        trials: n, which may be the effective number of trials of unequal weights.
+    `trials` may be the effective number of trials of unequal weights.
     """
     centre = (trials * share + 2) / (trials + 4)
     margin = 2 * np.sqrt(centre * (1 - centre) / (trials + 4))
@@ -52,10 +46,6 @@ def ratio_interval(first: float, first_ends: Interval, second: float, second_end
     Source: "MOVER-R", Donner and Zou, "Closed-form confidence intervals for functions of the normal mean and
     standard deviation" (Statistical Methods in Medical Research 2012), its lower end multiplied by its
     conjugate. It takes estimates that are independent; where they have groups in common it is too wide.
-
-    Args:
-        first, second: a and b, from 0.
-        first_ends, second_ends: of their intervals, which contain them.
     """
     ends = (*first_ends, *second_ends)
     first, second, low, high, second_low, second_high = map(float, (first, second, *ends))

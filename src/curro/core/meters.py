@@ -139,9 +139,8 @@ class SurvivalMeter(_Warner):
 class RangeMeter(_Warner):
     """Warns of rewards outside of the reward range.
 
-    Success rates are (r - low) / (high - low), and predictions, bands and pass rates follow from them: with
-    rewards of -1 and +1 and a range of (0, 1), a band around 1/2 admits groups that succeed in three quarters
-    of their rollouts. Rewards outside are allowed, because a shaped reward may have them on purpose.
+    With rewards of -1 and +1 and a range of (0, 1), a band around 1/2 admits groups that succeed in three
+    quarters of their rollouts. Rewards outside are allowed: a shaped reward may have them on purpose.
     """
 
     def __init__(self, table: PromptTable) -> None:
@@ -186,13 +185,12 @@ class GroupMeter:
     The signal is the mean of A^2, A = r - mean r ("Prioritized Replay for RL Post-training", section 4.3):
     gradients grow with it, so a learning rate tuned for uniform sampling may have to come down.
 
-    Uniform sampling is estimated from groups whose chance of being drawn is known.
-    Prompts that the method chose for their promise say nothing of the others. So a group counts by the weight
-    w that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
-    probability, and a group without a weight does not count. Predictions make the estimate sharper: the
-    offset d of a group is its prediction less the mean prediction of all candidates of its draw, which is 0
-    in expectation (`Selection.prediction_offsets`). With y the variance of a group, or 1 if it has a
-    signal and else 0, the estimate is
+    Uniform sampling is estimated from groups whose chance of being drawn is known: a group counts by the
+    weight w that `Selection.uniform_weights` gave it when it was drawn, in proportion to one over its
+    probability. Predictions make the estimate sharper: the offset d of a group is its prediction less the
+    mean prediction of all candidates of its draw, which is 0 in expectation
+    (`Selection.prediction_offsets`). With y the variance of a group, or 1 if it has a signal and else 0, the
+    estimate is
 
         m = sum(w (y - c d)) / sum(w)
 

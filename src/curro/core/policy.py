@@ -11,26 +11,18 @@ import numpy as np
 
 
 class PolicyUse(Flag):
-    """What a method does with the policy; false if it does nothing with it.
-
-    Attributes:
-        ASKED: `select` asks the policy, which the host has to lend with `attach`.
-        TRAINED: `observe` returns samples to train the policy on.
-    """
+    """What a method does with the policy; false if it does nothing with it."""
 
     NONE = 0
-    ASKED = auto()
-    TRAINED = auto()
+    ASKED = auto()  # `select` asks the policy, which the host has to lend with `attach`
+    TRAINED = auto()  # `observe` returns samples to train the policy on
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the policy answered to a conversation.
+    """What the policy answered to a conversation: a hostile text, which is never executed.
 
-    Attributes:
-        text: the answer; hostile, never executed.
-        prompt_ids, completion_ids: the tokens of the conversation as rendered, and of the answer, with the
-            end of sequence where the policy wrote one.
+    Tokens are of the conversation as rendered, and of the answer with the end of sequence where it has one.
     """
 
     text: str
@@ -52,9 +44,8 @@ class Policy(Protocol):
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
         """Entropies in nats, float32 (P, 2), of the two tokens after prompts of the data set, by number.
 
-        The first belongs to a completion's first token at the rollouts' temperature, the second to the token
-        after the likeliest first one. Servers give bounds (`entropy_of_likeliest`); there, the second is 0
-        where the likeliest completion ends at once.
+        The first is a completion's first token at the rollouts' temperature, the second follows the likeliest
+        first one. Servers give bounds (`entropy_of_likeliest`), and 0 where the completion ends at once.
         """
         ...
 

@@ -102,9 +102,8 @@ def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
 
     Args:
         kind: "selection", "allocation", "advantage", "admission" or "predictor".
-        spec: a dict with `name` and the method's options, or text: `name`, `name:option=value,...`.
-            `name` is a built-in's or `module:Class`. A value without a name goes to the options in
-            the order of the signature (`band:0.3,0.7`).
+        spec: a dict with `name` and the method's options, or text: `name:option=value,...`. `name` is a
+            built-in's or `module:Class`. A value without a name goes to the options in their order.
 
     Raises:
         ConfigError: an unknown name or option, with the right ones; a class that cannot be imported.

@@ -22,14 +22,12 @@ class Verdict(Rows):
         admitted: bool (P,), whether the group is trained on.
         advantages: float64 (P, G); 0 for rollouts that were not scored.
         weights: float64 (P,), importance weights at draw time; `Curriculum.credit` takes them into account.
-        informativeness: float64 (P,), the within-group variance mean((r - mean r)^2), in squared
-            units of the reward; p(1-p) for 0/1 rewards. Where the signal is a part of the reward,
-            it is the signal's.
-        mean: float64 (P,), the group's mean reward, the success rate of 0/1 rewards; of the signal likewise,
-            and NaN if nothing was scored.
-        credited: bool (P, G), whether the policy may be updated by the rollout. Where it is False the
-            advantage is 0, and a host that computes its own has to set it to 0: the rollout lacks the signal,
-            or the selection updates by no rollout of its group (`Selection.without_update`).
+        informativeness: float64 (P,), the within-group variance mean((r - mean r)^2) of the signal, in
+            squared units of the reward; p(1-p) for 0/1 rewards.
+        mean: float64 (P,), the group's mean signal, the success rate of 0/1 rewards; NaN without any.
+        credited: bool (P, G), whether the policy may be updated by the rollout. Where it is False, because
+            the rollout lacks the signal or by `Selection.without_update`, the advantage is 0, and a host that
+            computes its own has to set it to 0.
         auxiliary_samples: further sequences to train on, of methods that ask the policy something.
     """
 

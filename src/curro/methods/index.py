@@ -35,12 +35,6 @@ def _mixed(words: np.ndarray) -> np.ndarray:
     return words ^ (words >> _S31)
 
 
-def _further_uniforms(uniform: float, turns: np.ndarray) -> np.ndarray:
-    """Numbers between 0 and 1 that a uniform stands for, one for each of these turns."""
-    words = _mixed(np.uint64(uniform * 2.0**53) + turns.astype(np.uint64) * _GAMMA)
-    return ((words >> _S12).astype(np.float64) + 0.5) * 2.0**-52
-
-
 class MaxPriority(Stateful):
     """The ids of the highest priority leave first and come back with a new priority.
 
@@ -104,7 +98,8 @@ class MaxPriority(Stateful):
         """
         ids = np.empty(min(len(uniforms), len(self)), np.int64)
         for a, uniform in enumerate(uniforms[: len(ids)].tolist()):
-            further = _further_uniforms(uniform, np.arange(_TRIES + 1))
+            words = _mixed(np.uint64(uniform * 2.0**53) + np.arange(_TRIES + 1, dtype=np.uint64) * _GAMMA)
+            further = ((words >> _S12).astype(np.float64) + 0.5) * 2.0**-52
             tried = (further[:_TRIES] * self.size).astype(np.int64)
             present = tried[self._priorities_N[tried] > -np.inf]
             ids[a] = present[0] if len(present) else self.ids()[int(further[_TRIES] * len(self))]

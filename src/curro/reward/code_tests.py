@@ -178,10 +178,7 @@ def _statements(texts: Sequence[str], setup: str, tested: str) -> Tests:
         text = ast.unparse(tree)
         if not calls and not _tests_something(tree):
             before += f"{text}\n"
-        elif not calls:
-            asserts.append(before + text)
-            before = ""
-        elif len(texts) == 1:
+        elif calls and len(texts) == 1:
             setup, asserts = f"{setup}\n{text}", calls
         else:
             asserts.append("\n".join([before + text, *calls]))

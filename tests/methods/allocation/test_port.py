@@ -105,10 +105,8 @@ def test_estimates_by_hand():
     draw = curriculum.select(4, step=1)  # the easy chunk, then the estimates of the other one
     assert draw.prompts.tolist() in ([3, 2, 0, 1], [3, 2, 1, 0])
     assert draw.rollouts.tolist() == [8, 8, 4, 4]
-    assert Curriculum("uniform", 4, allocation="estimates:train=6").select(2, step=0).rollouts.tolist() == [
-        6,
-        6,
-    ]
+    six = Curriculum("uniform", 4, allocation="estimates:train=6").select(2, step=0)
+    assert six.rollouts.tolist() == [6, 6]
 
 
 def test_estimates_take_no_budget():

@@ -165,9 +165,8 @@ def trained(known, rates, steps=60):
 def test_what_it_is_worth_is_learnt():
     rates = np.random.default_rng(1).uniform(0.05, 0.95, 1000)
     assert trained(rates.tolist(), rates).regressions[0].weight_D[-1] == pytest.approx(1, abs=0.25)
-    other = 1 / (
-        1 + np.exp(-2 - 0.5 * np.log(rates / (1 - rates)))
-    )  # a better model, which tells half as much
+    # a better model, which tells half as much
+    other = 1 / (1 + np.exp(-2 - 0.5 * np.log(rates / (1 - rates))))
     assert trained(other.tolist(), rates).regressions[0].weight_D[-1] == pytest.approx(2, abs=0.5)
     shuffled = np.random.default_rng(2).permutation(rates)
     assert abs(trained(shuffled.tolist(), rates).regressions[0].weight_D[-1]) < 0.25

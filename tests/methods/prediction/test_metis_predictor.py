@@ -84,11 +84,9 @@ def test_auxiliary_samples_by_hand():
     np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84, 0.64], rtol=1e-12)
     assert verdict.auxiliary_samples.weight == 0.5
     assert curriculum.metrics()["judge/reward"] == pytest.approx(0.74)
+    samples = verdict.auxiliary_samples
     for prompt, asked, answered in zip(
-        first.prompts,
-        verdict.auxiliary_samples.prompt_ids,
-        verdict.auxiliary_samples.completion_ids,
-        strict=True,
+        first.prompts, samples.prompt_ids, samples.completion_ids, strict=True
     ):
         assert candidate(bytes(asked).decode()) == prompt
         assert bytes(answered).decode() == boxed("0.15")

@@ -9,15 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.core.test_port_machine import SELECTIONS
 
-from curro import (
-    CheckpointError,
-    Choice,
-    ConfigError,
-    Curriculum,
-    ExhaustedError,
-    Reason,
-    Selection,
-)
+from curro import CheckpointError, Choice, ConfigError, Curriculum, ExhaustedError, Reason, Selection
 from curro.core.identity import DatasetRows
 from curro.core.registry import parse_curriculum
 from curro.data import load_prompts

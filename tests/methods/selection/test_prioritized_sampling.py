@@ -72,9 +72,8 @@ def test_smoothed_priorities_are_those_of_the_credited_advantages():
     raw = pspo(1, advantage="smoothed:alpha=0.5,epsilon=0")
     report(raw, [[1, 0, 0, 0]])
     report(raw, [[1, 1, 1, 0]])
-    assert raw.table["pps_priority"][0] == pytest.approx(
-        0.75 / (math.sqrt(3) / 4 + 1e-4) + EPSILON, rel=1e-12
-    )
+    expected = 0.75 / (math.sqrt(3) / 4 + 1e-4) + EPSILON
+    assert raw.table["pps_priority"][0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_probabilities_and_weights():

@@ -136,7 +136,9 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.json: list[tuple[str, Any]] = []  # each value's text, and the value
-        decoder, parts, position, failed = json.JSONDecoder(strict=False), [], 0, 0
+        decoder = json.JSONDecoder(strict=False)
+        parts: list[str] = []
+        position = failed = 0
         for begins in _JSON_BEGINS.finditer(text):
             if begins.start() < position or failed == _MOST_FAILED:
                 continue

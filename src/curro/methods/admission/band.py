@@ -18,9 +18,8 @@ class DifficultyBand(Gate):
 
     Source: "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 and section 3.4.
 
-    A band is balanced when it is symmetric about 1/2, and skewed otherwise. The ends are open as table 1
-    writes its balanced bands (0.3 < p < 0.7); algorithm 1 writes them closed. `band:0,1` is the zero-variance
-    filter of 0/1 rewards; `band:0,1,high` is table 1's 0 < p <= 1.
+    The ends are open as table 1 writes its balanced bands (0.3 < p < 0.7); algorithm 1 writes them closed.
+    `band:0,1` is the zero-variance filter of 0/1 rewards; `band:0,1,high` is table 1's 0 < p <= 1.
 
     Args:
         low, high: thresholds on the pass rate, 0 <= low < high <= 1 (low = high with both ends closed).

@@ -13,8 +13,8 @@ class LeaveOneOut(Advantage):
 
     Source: Kool et al. 2019; Ahmadian et al. 2024, equation 8.
 
-    The baseline does not depend on the rollout, so the
-    gradient is unbiased. A group of equal rewards, or with one scored rollout, gets advantages of zero.
+    The baseline does not depend on the rollout, so the gradient is unbiased. A group of equal rewards, or
+    with one scored rollout, gets advantages of zero.
     """
 
     def __call__(self, groups: Groups) -> np.ndarray:

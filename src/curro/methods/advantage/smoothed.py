@@ -18,17 +18,16 @@ class Smoothed(Advantage):
 
     Source: "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing", equations 3 to 6 and 13.
 
-    At a prompt's t-th visit, with mean m and population variance v of the group's rewards, and a = alpha
-    or 1/t:
+    At a prompt's t-th visit, with mean m and population variance v of its rewards, and a = alpha or 1/t:
 
         M_t = (1 - a) M_{t-1} + a m                                                      (3), (5)
         S_t = (1 - a) S_{t-1} + a v + a (1 - a) (m - M_{t-1})^2      "corrected"              (4)
         S_t = (1 - a) S_{t-1} + a v                                  "linear"                (13)
         A_i = (r_i - M_t) / (sqrt(S_{t-1}) + epsilon)                                         (6)
 
-    The first visit sets M_1 = m and S_1 = v. At the first visit, and where S_{t-1} is less than a hundredth
-    of S_t (until now, or lately, all rewards were equal), S_t takes its place: (6) as printed would divide
-    by little more than epsilon. Where S_t is 0 too, nothing is divided.
+    The first visit sets M_1 = m and S_1 = v. Then, and where S_{t-1} is less than a hundredth of S_t, S_t
+    takes its place: (6) as printed would divide by little more than epsilon. Where S_t is 0 too, nothing is
+    divided.
 
     A group of equal rewards gets advantages of zero only where the prompt's history has the same mean:
     else all its rollouts are pushed up, or down, together.

@@ -17,12 +17,10 @@ from curro.methods.prediction.posterior import FadedPosterior
 class Knapsack(Allocation):
     """Divides the budget so that as many groups as possible have a gradient that is worth much.
 
-    It maximises, exactly, the sum over prompts of E[(1 - p^N - (1-p)^N) p (1-p)^2] within bounds on N.
-    Here 1 - p^N - (1-p)^N is the probability that N rollouts have both outcomes,
-    so that the group has a gradient; p (1-p)^2 is what that gradient is worth, p(1-p) times the room 1-p that
-    is left above. The paper puts in the success rate that it saw last; here the expectation is over the
-    selection's posterior of p, or over a posterior of the rule's own where the selection has none. Eight
-    failures of eight mean a success rate that is probably low, not one of 0.
+    It maximises, exactly, the sum over prompts of E[(1 - p^N - (1-p)^N) p (1-p)^2] within bounds on N. Here
+    1 - p^N - (1-p)^N is the probability that N rollouts have both outcomes, and so a gradient; p (1-p)^2 is
+    what that is worth, p(1-p) times the room 1-p that is left above. The paper puts in the success rate that
+    it saw last; here the expectation is over the selection's posterior of p, or over one of the rule's own.
 
     Source: "Knapsack RL" (arXiv 2509.25849).
 

@@ -36,7 +36,7 @@ _COLUMNS = ("first_entropy", "second_entropy")
 class Features:
     """Turns prompts into D numbers that a regression reads: any of three kinds, side by side.
 
-    1. Of a prompt's text hashed counts of what it is made of (`text_features`), where the table has texts.
+    1. Hashed counts of what a prompt's text is made of (`text_features`), where the table has texts.
     2. The entropies of the policy's first two tokens after a prompt, in nats: a policy that is sure of its
        answer fails always or never. They are kept in the table's columns `first_entropy` and
        `second_entropy`. The policy is asked about a prompt once, when the prompt is first a candidate, so
@@ -48,10 +48,6 @@ class Features:
     Args:
         names: "text", "entropy" or both, joined by "+"; empty for neither.
         known: the column of the data set with the pass rates, numbers in [0, 1] or None. None: there is none.
-
-    Attributes:
-        width: D, how many numbers.
-        needs_policy: whether the policy computes some, so that a host has to lend it.
 
     Raises:
         ConfigError: other names.

@@ -40,9 +40,8 @@ class FeaturePosterior(FadedPosterior):
 
     Both regressions are fitted to the latest 512 groups. For mu the r-th latest, of G rollouts, counts as
     (1 - r / 512) G / (1 + (G - 1) / 5) trials, because rollouts of one prompt are correlated. The second one
-    is fitted to four times the unbiased variance s G / (G - 1), with the weight 1 - r / 512. Beside the
-    features it reads the logit of 3.2 mu (1 - mu), four times the variance for k = 4. That logit has the
-    prior weight 1, so that the second regression learns only where mu does not tell the variance.
+    is fitted to four times the unbiased variance s G / (G - 1), with the weight 1 - r / 512. It also reads
+    the logit of 3.2 mu (1 - mu), four times the variance for k = 4, with the prior weight 1.
 
     Until the first fit, after 4 groups, and without features in the table, `FadedPosterior` gives the prior.
     Known pass rates make the prior from the first choice on, with k = 4.

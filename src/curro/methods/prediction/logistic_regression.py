@@ -29,8 +29,7 @@ class LogisticRegression(Stateful):
         p = 1 / (1 + exp(-z / sqrt(1 + pi v / 8))),    z = b + x w,    v = sum of x_d^2 / H_dd
 
     It is near 1/2 where the features were seldom seen, so that a family of prompts unlike all others is
-    tried. A learnt variance of the weights would hold the few words that tell families apart to the weights
-    of the many that tell nothing.
+    tried.
 
     Args:
         mean_D: prior means of the weights, which they have before the first fit.

@@ -26,11 +26,7 @@ class PredictionQuality(Stateful):
         self.unlearned = UnlearnedGroups(3, np.inf)
 
     def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
-        """Keep pairs of prompts (P,) for `learn`.
-
-        Those without a prediction (NaN) are passed over, as are infinite ones, by which a predictor puts
-        prompts first or last: they have no error.
-        """
+        """Keep pairs of prompts (P,) for `learn`, without predictions that are NaN or infinite."""
         known_P = np.isfinite(predicted_P)
         self.unlearned.add(prompts[known_P], predicted_P[known_P], realised_P[known_P])
 

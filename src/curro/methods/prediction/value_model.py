@@ -88,11 +88,7 @@ class ValueModel(Predictor):
         return values if self.predicts == "variance" else values * (1 - values)
 
     def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        """Predicted success rates (P,); the head is linear, so a little below 0 or above 1 is possible.
-
-        Raises:
-            ConfigError: it predicts variances.
-        """
+        """Predicted success rates (P,), a little below 0 or above 1 at times; a ConfigError for variances."""
         if self.predicts == "variance":
             raise ConfigError(
                 "the value model predicts variances: select by informativeness, without a target"

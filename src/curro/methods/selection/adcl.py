@@ -29,11 +29,9 @@ class ADCL(Selection):
 
     The latest group tells the difficulty. Estimates are not trained on, as published: their advantages are 0
     and they are rejected, so that a host fills its batch with others, and its limit of a fill has to allow
-    for an estimate of the whole data set. With the allocation `estimates` they have 4 rollouts, as in table
-    5, without it as many as any other group. `train_estimates` trains on them instead.
+    for an estimate of the whole data set. The allocation `estimates` gives them 4 rollouts, as table 5 does.
 
-    A batch is never short. Where the last estimates of a chunk do not fill it, it is completed from what is
-    known by then, and an estimate that is still out does not count: the latest difficulty does, and a
+    Where the last estimates of a chunk do not fill a batch, it is completed by the latest difficulties; a
     prompt without any is taken as the hardest. A dropped estimate is asked for again, three times in all; a
     dropped prompt of step 3 misses its turn.
 

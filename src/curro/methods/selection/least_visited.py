@@ -14,8 +14,7 @@ class LeastVisited(Selection):
 
     Source: "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1.
 
-    Prompts of the same count come in a random order. Every finished group is a visit, admitted or not; a
-    cancelled one is none.
+    Prompts of the same count come in a random order. Every finished group is a visit, admitted or not.
     """
 
     needs_second_visits = True

@@ -13,15 +13,10 @@ import numpy as np
 from curro.core import registry
 from curro.core.bases import Choice, Outcome, Reason, Selection
 from curro.core.errors import ConfigError, require
-from curro.core.loading import load_object
 from curro.core.prompts import PromptTable
 from curro.methods.index import Proportional
 from curro.methods.prediction.posterior import FadedPosterior
-
-VARIANTS = {
-    "default": "curro.methods.selection.prioritized_replay:FadedReplay",
-    "published": "curro.methods.selection.published_replay:PublishedReplay",
-}
+from curro.methods.selection.published_replay import PublishedReplay
 
 
 def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection:
@@ -37,10 +32,11 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
     Raises:
         ConfigError: another variant.
     """
-    if variant not in VARIANTS:
-        raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(VARIANTS)}")
+    variants = {"default": FadedReplay, "published": PublishedReplay}
+    if variant not in variants:
+        raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(variants)}")
     label = f"prioritized-replay (variant {variant})"
-    return registry.construct(label, load_object(VARIANTS[variant], label), options, also=["variant"])
+    return registry.construct(label, variants[variant], options, also=["variant"])
 
 
 class FadedReplay(Selection):
@@ -50,14 +46,13 @@ class FadedReplay(Selection):
     rollouts a prompt of success rate 0.1 fails all of them in 43% of its visits, and the pools fill faster
     than the timetable empties them. Here a prompt earns another look when it may have become informative:
 
-    1. For every slot of the batch, `candidates` prompts are proposed: half in proportion to p(1-p) as
-       last known (section 4.2's sum tree), half uniformly from all prompts.
-    2. The informativeness of each is drawn from its posterior (`FadedPosterior`), whose evidence has
-       faded since its last visit, and multiplied by the share that has faded (1 for a prompt never
-       seen). The highest takes the slot. So a prompt is not repeated at once: a policy that repeats a
-       few prompts learns them by heart and little else.
-    3. One slot in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at
-       section 5's rate), so that the curriculum notices what the policy has learnt elsewhere.
+    1. For every slot of the batch, `candidates` prompts are proposed: half in proportion to p(1-p) as last
+       known (section 4.2's sum tree), half uniformly from all prompts.
+    2. The informativeness of each is drawn from its posterior (`FadedPosterior`), and multiplied by the share
+       of its evidence that has faded (1 for a prompt never seen), so that a prompt is not repeated at once.
+       The highest takes the slot.
+    3. One slot in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at section
+       5's rate), so that the curriculum notices what the policy has learnt elsewhere.
 
     A prompt that never succeeded is passed over while its outcomes still count and comes back as they fade.
     Draws one at a time and in batches are the same. If all candidates of a slot are in flight, the first free
@@ -65,8 +60,7 @@ class FadedReplay(Selection):
     one source.
 
     Args:
-        candidates: proposals for each slot, an even number from 2. With more of them, the highest draw is
-            more often of a prompt of which little is known; the cost grows in proportion.
+        candidates: proposals for each slot, an even number from 2; the cost grows in proportion.
         exploration: the share of slots that go to a uniform proposal, from 0 to 1.
     """
 

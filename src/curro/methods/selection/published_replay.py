@@ -31,10 +31,10 @@ class PublishedReplay(Selection):
     `smoothed_variance` is in squared units of the reward). Groups of other sizes count by their rollouts
     (`by_rollouts`).
 
-    A group whose own rewards do not vary (its p <= tolerance or >= 1 - tolerance, section 4.1) sends
-    its prompt to the solved or the unsolved pool, by the side of the reward range's middle its mean
-    lies on. Every `retest_every` steps, on the first step asked for from each multiple on, the longest
-    unevaluated of the pools come before all others; what varies again re-enters the heap.
+    A group whose own rewards do not vary (its p <= tolerance or >= 1 - tolerance, section 4.1) sends its
+    prompt to the solved or the unsolved pool, by its mean. Every `retest_every` steps, on the first step
+    asked for from each multiple on, the longest unevaluated of the pools come before all others; what varies
+    again re-enters the heap.
 
     Where the heap has too few prompts, of which the paper does not speak, the batch is completed from the
     solved pool, then from the unsolved pool, longest unevaluated first. A solved prompt that the policy has

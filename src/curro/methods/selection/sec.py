@@ -24,9 +24,8 @@ class SelfEvolvingCurriculum(Selection):
 
     Source: "Self-Evolving Curriculum for LLM Reasoning" (arXiv 2505.14970), as METIS, A.5, runs it.
 
-    For each prompt of the batch a category c is drawn from softmax(Q / temperature), then a free prompt of it
-    uniformly. After each training step every category that has outcomes moves towards their mean absolute
-    advantage:
+    For each place a category c is drawn from softmax(Q / temperature), then a free prompt of it uniformly.
+    After each training step every category that has outcomes moves towards their mean absolute advantage:
 
         Q_c <- (1 - rate) Q_c + rate mean over its groups of mean_i |A_i|,    Q_c = 0 at first
 
@@ -37,8 +36,7 @@ class SelfEvolvingCurriculum(Selection):
     Args:
         column: a column of the data set, a category a value; or `categories` parts of about equal size if it
             has more values than that and all are numbers (pass rates). None: the prompts' sources, if there
-            are several; else the data set is cut, in its own order, into `categories` parts of equal size.
-            A warning says so where the data set has rows.
+            are several; else the data set is cut in its own order, with a warning where it has rows.
         categories: as in table 5, in 1..1000.
         temperature: as in table 5, above 0; in units of A.
         rate: table 5's moving average, in (0, 1].

@@ -28,9 +28,7 @@ class Uniform(Selection):
     """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
 
     Source: the baseline that every method is compared with. With shares of sources, each source has passes of
-    its own.
-
-    The probabilities are 1 over the free prompts, without knowledge of the pass.
+    its own. The probabilities are 1 over the free prompts, without knowledge of the pass.
     """
 
     remembered: tuple[str, ...] = ("seed", "epoch", "position")

@@ -85,11 +85,5 @@ def arguments(limits: Limits, packages: bool) -> list[str]:
     if os.getuid() == 0:  # to become another user, which only root can, and only without a user namespace
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
-        command += ["--unshare-user", *(["--disable-userns"] if "--disable-userns" in _options() else [])]
+        command += ["--unshare-user"]
     return command
-
-
-@cache
-def _options() -> str:
-    """The options that the installed version has."""
-    return subprocess.run([str(binary()), "--help"], capture_output=True, text=True).stdout

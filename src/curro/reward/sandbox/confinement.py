@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +36,8 @@ class Confinement:
     """How programs are confined.
 
     Attributes:
-        name: "bubblewrap", "landlock", or "limits": time, memory, processes, output and signals to others,
-            but files and network open.
+        name: "bubblewrap", "landlock", or "limits": time, memory, threads, output and signals to others, but
+            files and network open. Without bubblewrap a program starts threads and no processes.
         sentence: for a person.
     """
 
@@ -54,26 +53,26 @@ class Confinement:
         """What stands before the interpreter's own command."""
         if self.name != "bubblewrap":
             return []
-        filtered = [] if self.filter() is None else ["--seccomp", str(filter_file)]
-        return [*arguments(limits, packages), *filtered, "--"]
+        return [*arguments(limits, packages), "--seccomp", str(filter_file), "--"]
 
-    def filter(self) -> bytes | None:
-        """The system calls that a program may make; None on a machine whose calls are not known."""
+    def filter(self) -> bytes:
+        """The system calls that a program may make."""
         if self.name == "bubblewrap":
             return filter_program(folder=True, network=True, processes=True)
         is_open = self.name == "limits"
-        return filter_program(folder=is_open, network=is_open, counted=self.counts_processes)
+        return filter_program(folder=is_open, network=is_open)
 
     @property
-    def counts_processes(self) -> bool:
-        """Whether a supervisor counts a program's processes and threads.
+    def counts_by_user(self) -> bool:
+        """Whether the kernel can count a program's processes, which it does by user.
 
-        RLIMIT_NPROC counts them by user. Root's programs have users of their own, and bubblewrap's have a
-        user namespace; an ordinary user's share him with the trainer and all else that he does.
+        Root's programs have users of their own, and bubblewrap's have a user namespace; an ordinary user's
+        share him with the trainer and all else that he does. They start threads alone, whose number is
+        looked at as that of bytes is.
         """
-        return bool(self.name != "bubblewrap" and os.getuid() and filter_program() and _has_children_file())
+        return self.name == "bubblewrap" or not os.getuid()
 
-    def inside(self, limits: Limits, packages: bool, hidden: bool) -> dict[str, Any] | None:
+    def inside(self, packages: bool, hidden: bool) -> dict[str, Any] | None:
         """What the process applies to itself before the program; None where it need not.
 
         Args:
@@ -82,10 +81,7 @@ class Confinement:
         if self.name == "bubblewrap":
             return None
         rules = landlock.rules_inside(packages) if self.name == "landlock" else {}
-        processes = limits.processes if self.counts_processes else 0
-        return {
-            "source": _CONFINE, "filter": self.filter(), "processes": processes, "hidden": hidden, **rules,
-        }  # fmt: skip
+        return {"source": _CONFINE, "filter": self.filter(), "hidden": hidden, **rules}
 
 
 class LentUser:
@@ -139,10 +135,6 @@ class LentUser:
 _lent = in_forked_processes(LentUser.give_back)  # else they would keep the users from everybody
 
 
-def _has_children_file() -> bool:
-    return os.path.exists(f"/proc/self/task/{threading.get_native_id()}/children")
-
-
 BUBBLEWRAP = Confinement(
     "bubblewrap",
     "programs run in bubblewrap: no network, no files but Python's own, and limits on time, memory, "
@@ -151,11 +143,11 @@ BUBBLEWRAP = Confinement(
 LANDLOCK = Confinement(
     "landlock",
     "programs run under Landlock and a filter of system calls: no network, no files but Python's own and "
-    "none to write to, and limits on time, memory, processes and output",
+    "none to write to, no processes beside them, and limits on time, memory, threads and output",
 )
 LIMITS = Confinement(
     "limits",
-    "programs run with limits on time, memory, processes and output alone: they have your rights to the "
+    "programs run with limits on time, memory, threads and output alone: they have your rights to the "
     "network and to all files, and can read the tests and the memory of your other processes; install "
     "bubblewrap to close both",
 )

@@ -55,7 +55,7 @@ def run_asserts(
 
     Returns:
         whether each test passes, or why it says nothing of the program: it does what stand-ins cannot, or
-        the program's own `==`, `<` or `in` would decide it.
+        the program's own `==`, `<`, `in` or arithmetic with a plain value would decide it.
 
     Args:
         tests: each passes if it raises nothing; they share their names and `limits.seconds`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
+import platform
 import select
 import signal
 import socket
@@ -30,6 +31,7 @@ from curro.reward.sandbox.confinement import (
     LentUser,
 )
 from curro.reward.sandbox.limits import MIB, Limits
+from curro.reward.sandbox.system_calls import MACHINES
 
 _INSIDE = (Path(__file__).parent / "inside" / "begin.py").read_text()
 
@@ -69,8 +71,7 @@ class Started:
     Attributes:
         user: whom the process becomes.
         begun: a pipe into which a byte is written where the program begins.
-        ends_others: the process is not a program but ends one, with all that it started, on SIGTERM.
-        memory: bytes that it may hold together with all that it has started, and with its files' entries.
+        limits: memory is of all that it has started, together, and of its files' entries.
         has_folder: it has folders in memory of its own, /tmp and /dev/shm, and a network of its own.
     """
 
@@ -78,8 +79,7 @@ class Started:
     user: LentUser
     begun: int
     ended: int
-    ends_others: bool
-    memory: int
+    limits: Limits
     has_folder: bool
 
     def end(self) -> None:
@@ -90,12 +90,10 @@ class Started:
         killed, nobody could be asked whether they have.
         """
         with contextlib.suppress(ProcessLookupError):
-            inside = [] if self.ends_others else _children(self.process.pid)
-            if self.ends_others:
-                self.process.terminate()
+            inside = _children(self.process.pid)
             for child in inside:
                 os.kill(child, signal.SIGKILL)
-            if self.ends_others or inside:
+            if inside:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(END_SECONDS)
                     return
@@ -174,16 +172,16 @@ def start(
             ended, held = pipe(stack)
             job = {
                 "begin": begin,
-                "rlimits": limits.rlimits(count_by_user=not confinement.counts_processes),
+                "rlimits": limits.rlimits(count_by_user=confinement.counts_by_user),
                 "uid": user.number,
                 "path": [entry for entry in sys.path if packages and "site-packages" in entry],
-                "confine": confinement.inside(limits, packages, hidden),
+                "confine": confinement.inside(packages, hidden),
                 "names": names or {},
                 "code": code,
             }
             with (
                 memory_file(marshal.dumps(job)) as job_file,
-                memory_file(confinement.filter() or b"") as filter_file,
+                memory_file(confinement.filter()) as filter_file,
             ):
                 interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _INSIDE, str(job_file)]
                 process = subprocess.Popen(
@@ -201,10 +199,7 @@ def start(
         stack.pop_all()
     for number in (begin, held):
         os.close(number)
-    is_supervised = job["confine"] is not None
-    return Started(
-        process, user, begun, ended, is_supervised, limits.memory_mib * MIB, has_folder=not is_supervised
-    )
+    return Started(process, user, begun, ended, limits, has_folder=job["confine"] is None)
 
 
 def pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
@@ -300,13 +295,16 @@ def _waited(started: Sequence[Started], seconds: float) -> float:
 
 
 def _holds_too_much(program: Started) -> bool:
-    """Whether a program holds more memory than it may; what several of its processes share counts once."""
+    """Whether a program holds more memory or threads than it may; what processes share counts once."""
     numbers = _with_descendants(program.process.pid)
+    if not program.has_folder and len(_threads(program.process.pid)) > program.limits.processes:
+        return True
+    memory = program.limits.memory_mib * MIB
     own = _open_files(numbers)
     own += _entries(numbers) * ENTRY_BYTES + _queued(numbers) if program.has_folder else 0
-    if own + sum(_resident(number) for number in numbers) <= program.memory:  # counts shared pages often
+    if own + sum(_resident(number) for number in numbers) <= memory:  # counts shared pages often
         return False
-    return own + sum(_share(number) for number in numbers) > program.memory
+    return own + sum(_share(number) for number in numbers) > memory
 
 
 def _entries(processes: Sequence[int]) -> int:
@@ -460,6 +458,8 @@ def find_confinement(sandbox: str = "auto") -> Confinement:
     """
     if sandbox not in SANDBOX:
         raise ConfigError(f"sandbox is {', '.join(SANDBOX)}, not {sandbox!r}")
+    if platform.machine() not in MACHINES:
+        raise ConfigError(f"programs run on {' and '.join(MACHINES)} alone, whose system calls are known")
     why = "they were not asked for"
     if sandbox != "none":
         no_bubblewrap = bubblewrap.why_not()

@@ -24,7 +24,7 @@ timerfd_create 283 85, timerfd_settime 286 86, timerfd_gettime 287 87,
 recvfrom 45 207, shutdown 48 210, getsockopt 55 209,
 getsockname 51 204, mprotect 10 226, munmap 11 215, mremap 25 216, madvise 28 233, brk
 12 214, futex 202 98, rseq 334 293, set_robust_list 273 99, set_tid_address 218 96, arch_prctl 158 -,
-membarrier 324 283, fork 57 -, vfork 58 -, execve 59 221, exit 60 93, exit_group 231 94, wait4 61 260,
+membarrier 324 283, execve 59 221, exit 60 93, exit_group 231 94, wait4 61 260,
 waitid 247 95, getpid 39 172, gettid 186 178, getppid 110 173, getuid 102 174, geteuid 107 175, getgid 104
 176, getegid 108 177, getresuid 118 148, getresgid 120 150, getgroups 115 158, getpgid 121 155, getpgrp 111
 -, getsid 124 156, uname 63 160, sysinfo 99 179, getrlimit 97 163, setrlimit 160 164, getrusage 98 165,
@@ -58,18 +58,19 @@ recvmsg 47 212, recvmmsg 299 243
 """
 
 _PROCESS_TABLE = """
-kill 62 129, tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, pidfd_open 434 434, pidfd_send_signal 424
-424, signalfd 282 -, signalfd4 289 74, setpgid 109 154, setsid 112 157, getpriority 140 140,
-sched_setaffinity 203 122, sched_getscheduler 145 120, sched_getparam 143 121, setuid 105 146, setgid 106
-144, setreuid 113 145, setregid 114 143, setresuid 117 147, setresgid 119 149, setgroups 116 159,
+fork 57 -, vfork 58 -, kill 62 129, tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138,
+pidfd_open 434 434, pidfd_send_signal 424 424, signalfd 282 -, signalfd4 289 74, setpgid 109 154,
+setsid 112 157, getpriority 140 140, sched_setaffinity 203 122, sched_getscheduler 145 120,
+sched_getparam 143 121, setuid 105 146, setgid 106 144, setreuid 113 145, setregid 114 143,
+setresuid 117 147, setresgid 119 149, setgroups 116 159,
 eventfd 284 -, timer_create 222 107, timer_settime 223 110, timer_gettime 224 108, timer_delete 226 111
 """
-"""What names other processes and users, for a program that sees none but its own.
+"""What makes and names other processes, and users, for a program that sees none but its own.
 
 None makes it wait longer for a processor (setpriority, sched_setscheduler): its time stands still meanwhile.
 """
 
-_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """The kernel's names of machines (AUDIT_ARCH)."""
 
 _SPECIAL = {
@@ -79,6 +80,8 @@ _SPECIAL = {
 }  # fmt: skip
 _NEW_PARENT_OR_NAMESPACE = 0x7E028000
 """Flags of `clone`: CLONE_NEW..., and CLONE_PARENT, which makes a brother of a child."""
+_THREAD = 0x10000
+"""CLONE_THREAD."""
 _FCNTL, _LOCKS = (0, 1, 2, 3, 4, 1030), (5, 6, 7, 36, 37, 38)
 """Copies and flags of a file; with a folder also locks, which databases take and no limit counts. F_SETOWN
 and F_SETSIG, which send signals, are refused."""
@@ -102,43 +105,35 @@ _FAMILIES, _PROTOCOLS = (2, 10), range(18)
 client's data wait in the backlog of a UNIX listener."""
 
 _LOAD, _EQUAL, _GREATER, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _KILL, _ERROR, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
-
-
-_COUNTED = ("clone", "fork", "vfork")
-"""Calls that make processes and threads."""
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 
 
 @cache
-def filter_program(
-    *, folder: bool = False, network: bool = False, processes: bool = False, counted: bool = False
-) -> bytes | None:
-    """Instructions, 8 bytes each (`struct sock_filter`); None on a machine whose calls are not known.
+def filter_program(*, folder: bool = False, network: bool = False, processes: bool = False) -> bytes:
+    """Instructions, 8 bytes each (`struct sock_filter`), for a machine of `MACHINES`.
 
     Args:
         folder: there is a folder to write to, or other means guard what is written elsewhere.
         network: sockets are closed by other means, or open on purpose.
-        processes: the program sees none but its own processes, and may send them signals.
-        counted: a supervisor is asked for every new process and thread.
+        processes: the program may start processes, of which it sees none but its own, and send them signals;
+            else it starts threads alone.
     """
     machine = platform.machine()
-    if machine not in _MACHINES:
-        return None
-    column = list(_MACHINES).index(machine)
+    column = list(MACHINES).index(machine)
     tables = [_TABLE, _FOLDER_TABLE * folder, _NETWORK_TABLE * network, _PROCESS_TABLE * processes]
     rows = [row.split() for table in tables if table for row in table.replace("\n", " ").split(",")]
     special = {name: numbers[column] for name, numbers in _SPECIAL.items()}
-    refused, created = _ERROR | errno.EPERM, _ASK if counted else _ALLOW
-    lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, _MACHINES[machine]), (_RETURN, 0, 0, _KILL)]
+    refused = _ERROR | errno.EPERM
+    lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, MACHINES[machine]), (_RETURN, 0, 0, _KILL)]
     # calls of the x32 interface have the numbers of others, and a bit
     lines += [(_LOAD, 0, 0, 0), (_GREATER, 0, 1, 0x40000000), (_RETURN, 0, 0, refused)]
-    for name, *numbers in rows:
+    for _, *numbers in rows:
         if numbers[column] != "-":
-            verdict = created if name in _COUNTED else _ALLOW
-            lines += [(_EQUAL, 0, 1, int(numbers[column])), (_RETURN, 0, 0, verdict)]
+            lines += [(_EQUAL, 0, 1, int(numbers[column])), (_RETURN, 0, 0, _ALLOW)]
     lines += [(_EQUAL, 0, 1, special["clone3"]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
-    isolating = [(_BITS, 0, 1, _NEW_PARENT_OR_NAMESPACE), (_RETURN, 0, 0, refused)]
-    lines += _if(special["clone"], 0, isolating, created)
+    flags = [(_BITS, 0, 1, _NEW_PARENT_OR_NAMESPACE), (_RETURN, 0, 0, refused)]
+    flags += [(_BITS, 0, 1, _THREAD), (_RETURN, 0, 0, _ALLOW)]
+    lines += _if(special["clone"], 0, flags, _ALLOW if processes else refused)
     fcntl = _FCNTL + _LOCKS * folder
     limited = (("fcntl", 1, fcntl), ("ioctl", 1, _IOCTL), ("prlimit64", 0, (0,)), ("socketpair", 1, _PAIRS))
     for name, argument, values in limited:

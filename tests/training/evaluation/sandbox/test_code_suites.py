@@ -105,17 +105,6 @@ def test_a_check_that_returns_is_one_test(tmp_path):
     assert (len(row["tests"]), found) == (1, [1.0])
 
 
-def test_a_function_of_human_eval_that_is_named_as_python_s(tmp_path):
-    row = HUMAN_EVAL | {
-        "entry_point": "sum",
-        "prompt": 'def sum(values):\n    """Twice."""\n',
-        "test": HUMAN_EVAL["test"],
-    }
-    row["test"] = row["test"].replace("double(3)", "-3")
-    program = "def sum(values):\n    return -values[0] - values[1] if values else 0"
-    assert scores(tmp_path, "HumanEval", row, program, "x = 1")[1] == [1.0, 0.0]
-
-
 def test_a_training_evaluates_a_suite_as_the_command_does(tmp_path, monkeypatch):
     """With the code that stands before the program, and without problems whose packages are missing."""
     path = tmp_path / "suite.jsonl"

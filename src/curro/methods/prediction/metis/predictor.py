@@ -201,7 +201,7 @@ def read_prediction(text: str) -> float:
     """The number in the last `\\boxed{}` of an answer; NaN where the judgment failed.
 
     "METIS", section 4.1: an answer fails without a boxed number, or with one outside [0, 1/4]. The last box
-    decides, also where an earlier one would do (appendix B.4). The text is hostile: it is only matched.
+    decides (appendix B.4). The text is hostile: it is only matched.
     """
     _, box, rest = text.rpartition("\\boxed{")
     number = _NUMBER.match(rest) if box else None

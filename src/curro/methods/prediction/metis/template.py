@@ -36,8 +36,7 @@ class Template:
     """The messages that ask for a judgment (METIS, equation 7 and appendix A.1).
 
     Both texts are Jinja templates and see `prompt`, the candidate's text, and `exemplars`, a list of pairs of
-    `prompt` and `variance` (in squared reward ranges), which is empty if there are none. What is put in is
-    not read again, so prompts may hold braces and anything else.
+    `prompt` and `variance` (in squared reward ranges). What is put in is not read again.
     """
 
     system: str

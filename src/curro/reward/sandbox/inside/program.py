@@ -134,8 +134,7 @@ class ProgramSide(Wire):
                 self.is_changed = self.encode([*arguments, named]) != operands[1]
                 self.told = set()
                 self.theirs = {id(container): number for number, container in enumerate(arrived)}
-                places = [i for i, argument in enumerate(arguments) if argument is result]
-                reply = self.encode((result, places[:1], arrived if self.is_changed else []))
+                reply = self.encode((result, arrived if self.is_changed else []))
                 self.theirs, self.left = {}, reply if self.is_changed else None
             return reply
         arguments = [self.decode(argument) for argument in operands[1]]

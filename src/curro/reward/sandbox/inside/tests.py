@@ -121,9 +121,10 @@ class StandIn:
 
 
 SHOWN = ("__name__", "__qualname__", "__dict__", "__annotations__", "__cause__", "__wrapped__")
-CLAIMS = (
+ASKED = (
     *("bool", "abs", "int", "float", "index", "round", "len", "str", "repr", "format", "iter", "getitem"),
-    *("next", "reversed", "floor", "ceil", "trunc", "enter", "copy", "deepcopy"),
+    *("next", "reversed", "floor", "ceil", "trunc", "enter", "copy", "setitem", "delitem"),
+    *("neg", "pos", "invert"),
 )
 METHODS = {name for kind in (str, frozenset, float) for name in dir(kind) if name[0] != "_"}
 """What the built-in types do with a value that is given to them: `startswith`, `issubset`, `count`."""
@@ -132,49 +133,25 @@ METHODS = {name for kind in (str, frozenset, float) for name in dir(kind) if nam
 @alone
 def ask(far: StandIn, operation: str, *arguments: Any) -> Any:
     tests = far.far_tests
-    is_claim = operation in CLAIMS or (operation == "getattr" and far.far_number not in tests.constructed)
-    if is_claim and far.far_number in tests.mixed:
-        tests.distrust("arithmetic")
-        raise TypeError("what was computed with a value of the tests could claim anything")
     return tests.ask(operation, far.far_number, [tests.encode(value) for value in arguments])
 
 
-def _asked(operation: str) -> Callable[..., Any]:
-    return lambda self, *arguments: ask(self, operation, *arguments)
-
-
-def _operator(name: str) -> Callable[..., Any]:
-    """An operator of the program's objects.
-
-    With a value of the tests a program could claim anything, so arithmetic with one must give an object
-    again, and comparisons are refused.
-    """
+def _operator(name: str, is_binary: bool) -> Callable[..., Any]:
+    """An operation of the program's objects; with a value of the tests, of which it could claim all, none."""
 
     def operate(left: StandIn, *right: Any) -> Any:
-        tests = left.far_tests
-        operands = (left, *right)
-        is_own = all(type(value) is StandIn and value.far_number not in tests.mixed for value in operands)
-        result = None if name in ORDER and not is_own else ask(left, name, *right)
-        if is_own:
-            return result
-        if type(result) is not StandIn:
-            tests.distrust(name)
-            if right:
-                return NotImplemented
-            raise TypeError("what was computed with a value of the tests could claim anything")
-        tests.mixed.add(result.far_number)
-        if left.far_number in tests.constructed:
-            tests.constructed.add(result.far_number)
-        return result
+        if is_binary and type(right[0]) is not StandIn:
+            left.far_tests.distrust(name)
+            return NotImplemented
+        return ask(left, name, *right)
 
     return operate
 
 
-for _name in (*CLAIMS, "setitem", "delitem"):
-    setattr(StandIn, f"__{_name}__", _asked(_name))
-UNARY = ("neg", "pos", "invert")
-for _name in (*UNARY, "divmod", *BINARY, *ORDER, *IN_PLACE, *(f"r{_name}" for _name in BINARY)):
-    setattr(StandIn, f"__{_name.strip('_')}__", _operator(_name))
+for _name in ASKED:
+    setattr(StandIn, f"__{_name}__", _operator(_name, is_binary=False))
+for _name in ("divmod", *BINARY, *ORDER, *IN_PLACE, *(f"r{_name}" for _name in BINARY)):
+    setattr(StandIn, f"__{_name.strip('_')}__", _operator(_name, is_binary=True))
 StandIn.__deepcopy__ = lambda self, copies: ask(self, "deepcopy")  # type: ignore[attr-defined]
 
 
@@ -220,7 +197,6 @@ class TestSide(Wire):
         self.raised: list[BaseException] = []  # what came from the program in this test
         self.fars: dict[int, StandIn] = {}
         self.given: list[Any] = []  # containers that went with the call that the program answers
-        self.mixed: set[int] = set()  # objects that were computed with a value of the tests
         self.constructed: set[int] = set()  # objects that the tests made with a class that they name
         self.kinds: set[int] = set()  # names that begin with a capital
         self.names: Names
@@ -289,12 +265,12 @@ class TestSide(Wire):
     def call(self, far: StandIn, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         encoded = self.encode([*arguments, named])
         self.given = list({id(form): value for value, form in self.sent.values()}.values())
-        result, places, _ = self.ask("call", far.far_number, encoded)
+        result, _ = self.ask("call", far.far_number, encoded)
         self.given = []
         self.data = {}
         if type(result) is StandIn and far.far_number in self.kinds:
             self.constructed.add(result.far_number)
-        return arguments[places[0]] if places else result
+        return result
 
     @alone
     def attribute(self, far: StandIn, name: str) -> Any:
