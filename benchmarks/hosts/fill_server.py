@@ -124,7 +124,7 @@ def main(
 |---|--:|
 | groups given out | {count.given_out:,} |
 | admitted, rejected, cancelled | {count.admitted:,}, {count.rejected:,}, {count.cancelled:,} |
-| failed, repeated requests | {count.failed:,}, {count.retried:,} |
+| failed | {count.failed:,} |
 | groups a second | {count.given_out / seconds:,.0f} |
 | milliseconds of the client's processor a group | {1e3 * spent / count.given_out:.2f} |
 | the client's memory grew by | {grown:.0f} MB |

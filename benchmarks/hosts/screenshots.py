@@ -1,7 +1,6 @@
-"""The pictures of docs/watch.md: the live page of a simulated run, and what `curro inspect` prints.
+"""The picture of docs/watch.md: the live page of a simulated run.
 
-    python -m benchmarks.hosts.screenshots simulated
-    python -m benchmarks.hosts.screenshots prompts RUN   # a run whose prompts have texts
+    python -m benchmarks.hosts.screenshots
 
 Needs Chromium and its driver (Debian's chromium-driver).
 """
@@ -12,17 +11,14 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import StringIO
 from pathlib import Path
 
 import typer
 from benchmarks.common import PICTURES
 from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import simulated_run
-from rich.console import Console
 
 from curro.contrib.watch.server import WatchedRun, WatchServer
-from curro.runs.report.inspect import inspect_run
 
 SPEC = "posterior:exploration=0.25"
 app = typer.Typer()
@@ -56,22 +52,6 @@ def simulated() -> None:
         with browsing(folder) as browser, serving(runs) as server:
             browser.open(server.url, width=1280, dark=False)
             browser.screenshot(PICTURES / "watch-light.png", height=1180)
-
-
-@app.command()
-def prompts(run: Path) -> None:
-    """The prompts of a run in the terminal."""
-    console = Console(record=True, width=118, markup=False, highlight=False, file=StringIO())
-    inspect_run(run, 3, console)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        terminal = Path(scratch) / "terminal.html"
-        terminal.write_text(
-            console.export_html(code_format="<meta charset=utf-8><pre>{code}</pre>", inline_styles=True)
-        )
-        with browsing(Path(scratch)) as browser:
-            browser.open(terminal.as_uri(), width=1000, dark=False)
-            height = browser.run("return document.documentElement.scrollHeight")
-            browser.screenshot(PICTURES / "inspect.png", height=height)
 
 
 if __name__ == "__main__":

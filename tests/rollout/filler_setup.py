@@ -86,7 +86,7 @@ def make(plan, *, prompts=20, score=by_text, curriculum=None, **options):
         await asyncio.sleep(seconds)
         if isinstance(marks, Exception):
             raise marks
-        return rollouts(marks)
+        return rollouts(marks) if isinstance(marks, str) else marks
 
     engine = FakeEngine(answer)
     options = {"rollouts_per_prompt": 4, "max_in_flight": 4} | options

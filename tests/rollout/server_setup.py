@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -85,16 +85,38 @@ def announced(process: subprocess.Popen[bytes], log: Path) -> str:
     raise AssertionError(f"no server within {START_SECONDS} s: {text}")
 
 
-class FakeServer:
-    """Streams `pieces` for every choice.
+Answer = Callable[[Any], None]
 
-    The shape is "vllm" (several completions are refused at temperature 0), "sglang" (tokens in the
-    log-probabilities by their text), or "text" (`n` is ignored, there are neither ids nor log-probabilities).
+
+def begin(handler: Any, status: int = 200, media_type: str = "text/event-stream", **headers: str) -> None:
+    handler.send_response(status)
+    for name, value in {"Content-Type": media_type, **headers}.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+
+
+def endless(block: bytes, beginning: bytes = b"", **head: Any) -> Answer:
+    """Send a block over and over again, until the client hangs up."""
+
+    def answer(handler: Any) -> None:
+        begin(handler, **head)
+        handler.wfile.write(beginning)
+        while handler.wfile.write(block):
+            handler.server_of_test.sent += len(block)
+
+    return answer
+
+
+class FakeServer:
+    """Streams `pieces`.
+
+    The shape is "vllm", or "text" where there are neither ids nor log-probabilities.
 
     Attributes:
         pieces: (text, token id, log-probability) of each token; the text of the last one is empty.
         finish: the reason at the end.
-        first: answers before all others: a status, or raw bytes of a stream.
+        first: answers before all others: a status, raw bytes of a stream, or what answers with the handler.
+        sent: bytes that `endless` answers have sent.
         pause: seconds between two tokens.
         least: the smallest `max_tokens` that it takes.
         lacking: fields at which the server fails, with the status 500.
@@ -114,10 +136,10 @@ class FakeServer:
         self.lacking: set[str] = set()
         self.least, self.is_bare = 0, False
         self.pieces = [("4", 11, -0.5), ("0", 7, -0.25), ("", 2, -0.125)]
-        self.several = shape != "text"
-        self.known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n", "stream"}
+        self.known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "stream"}
         self.known.add("logprobs")
-        self.first: list[int | bytes] = []
+        self.first: list[int | bytes | Answer] = []
+        self.sent = 0
         self.models, self.streaming = ["tiny"], "yes"
         self.requests: list[dict[str, Any]] = []
         self.most = self.together = self._open = 0
@@ -136,42 +158,29 @@ class FakeServer:
         chat = "messages" in body
         last = len(self.pieces) - 1
         for step, (text, token, logprob) in enumerate(self.pieces):
-            for index in range(body.get("n", 1) if self.several else 1):
-                choice: dict[str, Any] = {"index": index}
-                choice |= {"delta": {"content": text}} if chat else {"text": text}
-                choice["finish_reason"] = self.finish if step == last else None
-                if self.shape != "text":
-                    content = {"content": [{"token": text, "logprob": logprob}]}
-                    choice["logprobs"] = content if chat else {"tokens": [text], "token_logprobs": [logprob]}
-                if self.shape in ("vllm", "sglang"):
-                    choice["token_ids"] = [token]
-                yield {"id": "x", "choices": [choice]}
+            choice: dict[str, Any] = {"index": 0, "finish_reason": self.finish if step == last else None}
+            choice |= {"delta": {"content": text}} if chat else {"text": text}
+            if self.shape != "text":
+                content = {"content": [{"token": text, "logprob": logprob}]}
+                choice["logprobs"] = content if chat else {"tokens": [text], "token_logprobs": [logprob]}
+                choice["token_ids"] = [token]
+            yield {"id": "x", "choices": [choice]}
 
     def whole(self, body: dict[str, Any]) -> dict[str, Any]:
         """All chunks in one document, as servers answer that do not stream."""
-        chat = "messages" in body
-        choices: dict[int, dict[str, Any]] = {}
-        for chunk in self.chunks(body):
-            (part,) = chunk["choices"]
-            text = part.pop("delta")["content"] if chat else part.pop("text")
-            if part["index"] not in choices:
-                choices[part["index"]] = part | {"text": text}
-                continue
-            choice = choices[part["index"]]
-            choice["text"] += text
+        choice, *others = (chunk["choices"][0] for chunk in self.chunks(body))
+        text = "".join(piece for piece, _, _ in self.pieces)
+        choice |= (
+            {"message": {"role": "assistant", "content": text}} if "messages" in body else {"text": text}
+        )
+        choice.pop("delta", None)
+        for part in others:
             choice["finish_reason"] = part["finish_reason"]
             if "token_ids" in part:
                 choice["token_ids"] += part["token_ids"]
             for name, values in part.get("logprobs", {}).items():
                 choice["logprobs"][name] += values
-        for choice in choices.values():
-            if chat:
-                choice["message"] = {"role": "assistant", "content": choice.pop("text")}
-        return {
-            "id": "x",
-            "choices": list(choices.values()),
-            "usage": {"completion_tokens": len(self.pieces)},
-        }
+        return {"id": "x", "choices": [choice], "usage": {"completion_tokens": len(self.pieces)}}
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -190,6 +199,8 @@ class FakeServer:
 
 def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        server_of_test = fake
+
         def log_message(self, *_: Any) -> None:
             pass
 
@@ -206,13 +217,14 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             if body.get("max_tokens", fake.least) < fake.least:
                 self._plain(400, {"error": {"message": f"max_tokens must be at least {fake.least}"}})
                 return
-            if fake.shape == "vllm" and body["temperature"] < 1e-5 and body.get("n", 1) > 1:
-                self._plain(400, {"error": {"message": "n must be 1 when using greedy sampling"}})
-                return
             if fake.streaming == "refused" and body["stream"]:
                 self._plain(400, {"error": {"message": "Streaming is not supported by this model"}})
                 return
             special = 500 if fake.lacking & set(body) else fake.first.pop(0) if fake.first else None
+            if callable(special):
+                with suppress(OSError):
+                    special(self)
+                return
             if isinstance(special, int):
                 self._plain(special, {"error": {"message": "out of order"}})
                 return

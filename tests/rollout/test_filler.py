@@ -183,12 +183,7 @@ def test_what_the_policy_is_to_learn_comes_with_the_batch_after_rejected_groups_
         {"rollouts_per_prompt": 0},
         {"max_in_flight": 0},
         {"max_staleness": -1},
-        {"retries": -1},
-        {"least_rollouts": 5},
-        {"max_failures": 0},
         {"limit": 0.5},
-        {"timeout": 0},
-        {"max_seconds": float("nan")},
         {"when_short": "wait"},
         {
             "rollouts_per_prompt": 1,
@@ -210,10 +205,9 @@ def test_every_option_and_every_count_is_documented():
     assert not [name for name in options + metrics if f"`{name}" not in text]
 
 
-@pytest.mark.parametrize("how", ["seconds", "limit", "prompts"])
+@pytest.mark.parametrize("how", ["limit", "prompts"])
 def test_what_runs_out_is_named_and_what_is_admitted_is_kept(how):
     options, said, kept = {
-        "seconds": ({"max_seconds": 2.5}, "the time was over, and 2 of 9", [0, 2]),
         "limit": ({"limit": 1}, "the limit of 1 batches was reached, and 5 of 9", [0, 2, 4, 6, 8]),
         "prompts": ({"prompts": 4}, "all 4 prompts were tried or are in flight, and 2 of 9", [0, 2]),
     }[how]
@@ -316,11 +310,10 @@ def probing(plan, **options):
 
 def test_a_filler_looks_first_and_then_spends_where_rewards_differ():
     """3 prompts, 12 rollouts: 6 are looked at, and prompt 1 gets 4 of the others, up to `most`."""
-    filler, engine, curriculum = probing({1: ["10", "1x01"], 4: ["01", "0001"], 5: ["10", "11"], 3: ["1x"]},
-                                         least_rollouts=1)  # fmt: skip
+    filler, engine, curriculum = probing({1: ["10", "1x01"], 4: ["01", "0001"], 5: ["10", "11"]})
     batch = run(filler.fill(3, step=0))
     assert engine.calls[:4] == [("0", 2), ("1", 2), ("2", 2), ("1", 4)]
-    # then the 2 that are missing: prompt 3 has one reward, and prompt 4 gets what both have left
+    # then the 2 that are missing: prompt 3 does not differ, and prompt 4 gets what both have left
     assert batch.prompts.tolist() == [1, 4, 5]
     np.testing.assert_array_equal(batch.rewards[0], [1, 0, 1, np.nan, 0, 1])
     assert [len(rollouts) for rollouts in batch.rollouts] == [6, 6, 4]
@@ -328,11 +321,11 @@ def test_a_filler_looks_first_and_then_spends_where_rewards_differ():
 
 
 def test_a_probed_group_whose_further_rollouts_fail_ends_as_it_is():
-    filler, engine, curriculum = probing({0: ["10", "xx"]}, retries=1)
+    filler, engine, curriculum = probing({0: ["10", "xx"]})
     batch = run(filler.fill(1, step=0))
     assert batch.rewards.tolist() == [[1, 0]]
-    assert engine.calls == [("0", 2)] * 3
-    assert settled(filler, curriculum).wasted_rollouts == 4
+    assert engine.calls == [("0", 2)] * 2
+    assert settled(filler, curriculum).wasted_rollouts == 2
 
 
 def test_a_group_without_the_part_that_is_the_signal_has_failed():

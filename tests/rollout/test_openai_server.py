@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import numpy as np
 import pytest
 from tests.rollout.server_setup import FakeServer, transformers_serve
 
@@ -104,10 +105,9 @@ def test_truncated_and_empty_texts_are_completions():
 
 
 @pytest.mark.parametrize("prompt", ["3afc=", [{"role": "user", "content": "3afc="}]])
-@pytest.mark.parametrize("shape", ["vllm", "sglang"])
 @pytest.mark.parametrize("streaming", ["yes", "ignored", "refused"])
-def test_several_completions_with_tokens_and_logprobs_streamed_or_in_one_piece(streaming, shape, prompt):
-    fake = FakeServer(shape)
+def test_several_completions_with_tokens_and_logprobs_streamed_or_in_one_piece(streaming, prompt):
+    fake = FakeServer()
     fake.streaming = streaming
     with fake.running() as url:
         answers = rollouts(url, prompt, 3, model=None)
@@ -135,13 +135,6 @@ def test_a_strict_server_of_text_alone_gets_only_what_it_knows(streaming):
     assert all("n" not in body for body in fake.requests)
 
 
-def test_a_whole_answer_that_says_no_reason_to_finish():
-    fake = FakeServer()
-    fake.streaming, fake.finish = "ignored", None
-    with fake.running() as url:
-        assert [(rollout.text, rollout.finish) for rollout in rollouts(url)] == [("40", "stop")] * 2
-
-
 def test_a_server_that_knows_the_newer_name_of_the_limit_alone():
     fake = FakeServer("text")
     fake.strict, fake.known = True, (fake.known - {"max_tokens"}) | {"max_completion_tokens"}
@@ -162,21 +155,23 @@ def test_a_server_that_refuses_top_p(is_bare):
             rollouts(url, top_p=0.9)
 
 
-def test_a_server_that_wants_room_for_more_than_a_token():
-    fake = FakeServer("text")
-    fake.least = 16
-    with fake.running() as url:
-        assert [rollout.text for rollout in rollouts(url)] == ["40", "40"]
-
-
 @pytest.mark.parametrize(
-    ("finish", "is_cut"), [("max_tokens", True), ("MAX_TOKENS", True), ("model_length", True), ("eos", False)]
+    ("habits", "finish"),
+    [
+        ({"least": 16}, "stop"),  # it wants room for more than a token
+        ({"streaming": "ignored", "finish": None}, "stop"),
+        ({"finish": "max_tokens"}, "length"),
+        ({"finish": "MAX_TOKENS"}, "length"),
+        ({"finish": "model_length"}, "length"),
+        ({"finish": "eos"}, "stop"),
+    ],
 )
-def test_a_server_that_has_other_words_for_the_limit(finish, is_cut):
+def test_habits_of_servers(habits, finish):
     fake = FakeServer("text")
-    fake.finish = finish
+    for name, value in habits.items():
+        setattr(fake, name, value)
     with fake.running() as url:
-        assert [rollout.finish for rollout in rollouts(url)] == ["length" if is_cut else "stop"] * 2
+        assert [(rollout.text, rollout.finish) for rollout in rollouts(url)] == [("40", finish)] * 2
 
 
 def test_a_server_that_fails_at_a_field_that_it_lacks():
@@ -360,30 +355,22 @@ def test_chunks_of_any_shape_are_survived(chunk):
     assert answer.rollout(with_logprobs=True).text == ""
 
 
-def test_ids_and_logprobs_that_make_no_sense_are_left_out():
+@pytest.mark.parametrize(
+    ("ids", "logprobs", "is_known"),
+    [
+        *(([1], [p], (True, False)) for p in (10**400, -(10**400), -1e308, 0.5, True, np.nan, None)),
+        ([1, 2], [-1.0], (True, False)),
+        *((ids, [-1.0] * len(ids), (False, False)) for ids in ([1, True], [-4], [2**64], ["1"])),
+        ([1], [-1], (True, True)),
+    ],
+)
+def test_ids_and_log_probabilities_that_make_no_sense_are_left_out(ids, logprobs, is_known):
     answer = Answer()
-    answer.add({"choices": [{"text": "\ud83d", "token_ids": [1, True, -4], "finish_reason": "stop"}]})
-    assert answer.token_ids is None
-    answer = Answer()
-    answer.add(
-        {"choices": [{"text": "\ud83d", "token_ids": [1, 2], "logprobs": {"token_logprobs": [-1.0, None]}}]}
-    )
+    answer.add({"choices": [{"text": "\ud83d", "token_ids": ids, "logprobs": {"token_logprobs": logprobs}}]})
     answer.add({"choices": [{"text": "\ude00\ud83d", "finish_reason": "eos"}]})
     rollout = answer.rollout(with_logprobs=True)
-    assert (rollout.text, rollout.token_ids, rollout.logprobs) == ("\U0001f600\ufffd", (1, 2), None)
-
-
-@pytest.mark.parametrize("number", [10**400, -(10**400), -1e308, 0.5, True, float("nan")])
-def test_a_number_that_is_no_log_probability_is_left_out(number):
-    answer = Answer()
-    answer.add({"choices": [{"text": "a", "token_ids": [1], "logprobs": {"token_logprobs": [number]}}]})
-    assert answer.rollout(with_logprobs=True).logprobs is None
-
-
-def test_an_id_that_no_token_has_is_left_out():
-    answer = Answer()
-    answer.add({"choices": [{"text": "a", "token_ids": [2**64], "logprobs": {"token_logprobs": [-1]}}]})
-    assert answer.rollout(with_logprobs=True).token_ids is None
+    assert rollout.text == "\U0001f600\ufffd"
+    assert (rollout.token_ids is not None, rollout.logprobs is not None) == is_known
 
 
 def test_a_completion_that_the_server_withholds_is_a_failed_rollout():

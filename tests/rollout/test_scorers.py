@@ -72,10 +72,10 @@ def test_a_scorer_that_always_fails_is_named():
     async def score(prompt, completions):
         raise KeyError("answer")
 
-    filler, _, curriculum = make(lambda i, n: (1.0, GOOD), score=score, max_failures=6, retries=0)
-    with pytest.raises(FillError, match=r"6 groups in a row failed; .*the scorer raised KeyError: 'answer'"):
+    filler, _, curriculum = make(lambda i, n: (1.0, GOOD), score=score, prompts=40)
+    with pytest.raises(FillError, match=r"32 groups in a row failed; .*the scorer raised KeyError: 'answer'"):
         run(filler.fill(4, step=0))
-    assert settled(filler, curriculum).failed == 6
+    assert settled(filler, curriculum).failed == 32
 
 
 def test_a_slow_scorer_does_not_hold_up_the_event_loop():

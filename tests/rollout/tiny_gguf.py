@@ -10,25 +10,6 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 TOKENS = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
-NAMES = {
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
-
-
-def gguf_name(name: str) -> str:
-    for ours, theirs in (("model.embed_tokens", "token_embd"), ("model.norm", "output_norm")):
-        name = name.replace(ours, theirs)
-    for ours, theirs in NAMES.items():
-        name = name.replace(ours, theirs)
-    return name.replace("model.layers", "blk").replace("lm_head", "output")
 
 
 def write_tiny_gguf(path: Path) -> Qwen2ForCausalLM:
@@ -61,13 +42,14 @@ def write_tiny_gguf(path: Path) -> Qwen2ForCausalLM:
     writer.add_token_merges(["a b"])
     writer.add_eos_token_id(len(TOKENS) - 1)
     writer.add_bos_token_id(len(TOKENS) - 1)
-    for name, weights in model.state_dict().items():
-        values = weights.numpy()
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, 2)
+    for own_name, weights in model.state_dict().items():
+        name, values = names.get_name(own_name, (".weight", ".bias")), weights.numpy()
         if values.ndim == 2:
             kind = gguf.GGMLQuantizationType.Q8_0
-            writer.add_tensor(gguf_name(name), gguf.quants.quantize(values, kind), raw_dtype=kind)
+            writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
         else:
-            writer.add_tensor(gguf_name(name), values)
+            writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -36,9 +36,6 @@ class Asynchronous:
         self.options: dict[str, Any] = {
             "max_in_flight": choice("slots", [1, 2, 4, 7]),
             "max_staleness": choice("staleness", [0, 0, 1, 2]),
-            "max_seconds": choice("seconds", [4.0, 30.0, 900.0]),
-            "retries": choice("retries", [0, 1, 2]), "least_rollouts": choice("least", [1, 2, GROUP]),
-            "max_failures": choice("failures", [2, 5, 100]),
             "fill": FillSettings(choice("limit", [1.0, 2.5, 10.0]), choice("when_short", WHEN_SHORT)),
         }  # fmt: skip
         self.path = world.disk.folder / "curriculum.npz"
@@ -74,12 +71,9 @@ class Life:
         self.run, self.world, self.curriculum, self.trainer = run, run.world, curriculum, trainer
         self.is_resumed = is_resumed
         self.running = 0
-        self.filler = Filler(
-            curriculum, self, str, self.score, rollouts_per_prompt=GROUP, timeout=5.0,
-            **run.options,
-        )  # fmt: skip
+        self.filler = Filler(curriculum, self, str, self.score, rollouts_per_prompt=GROUP, **run.options)
         self.scores: dict[str, float] = {}
-        settle = self.filler._settler.settle
+        settle = self.filler._settle
 
         def watched(group: Any) -> None:
             settle(group)
@@ -89,15 +83,15 @@ class Life:
                     self.trainer.admitted[group.ticket] = self._rewards(group.rollouts)
             self.check()
 
-        self.filler._settler.settle = watched  # type: ignore[method-assign]
-        drop = self.filler._settler.drop
+        self.filler._settle = watched  # type: ignore[method-assign]
+        drop = self.filler._drop
 
         def watched_drop(group: Any, why: str) -> None:
             age = self.trainer.step - group.step
             assert why != "stale" or age > self.filler.max_staleness, "a young group is dropped"
             drop(group, why)
 
-        self.filler._settler.drop = watched_drop  # type: ignore[method-assign]
+        self.filler._drop = watched_drop  # type: ignore[method-assign]
 
     def _rewards(self, rollouts: Sequence[Rollout]) -> list[float]:
         return [self.scores.get(rollout.text, np.nan) for rollout in rollouts]
@@ -107,7 +101,7 @@ class Life:
         check_fill(fill, self.curriculum, shared=self.is_resumed)
         oldest = min((group.step for group in fill.in_flight.values()), default=fill.step)
         assert fill.step - oldest <= self.filler.max_staleness, "a group in flight is too old"
-        assert len(self.filler._tasks.running) <= self.filler.max_in_flight
+        assert len(self.filler._running) <= self.filler.max_in_flight
         assert self.running <= self.filler.max_in_flight, "the engine generates what was cancelled"
         assert list(self.trainer.admitted) == list(self.filler._fill.admitted), "an admitted group is lost"
 
@@ -134,7 +128,8 @@ class Life:
         if kind == "quits":
             raise asyncio.CancelledError
         if kind == "hangs":
-            await asyncio.sleep(1e9)
+            async with asyncio.timeout(5.0):
+                await asyncio.sleep(1e9)
         if kind == "stubborn":
             try:
                 await asyncio.sleep(8.0)

@@ -17,9 +17,8 @@ import curro.hosts
 import curro.runs.writer
 from curro import Curriculum
 from curro.core.errors import CheckpointError, FillError
-from curro.rollout.fill import Fill
+from curro.rollout.fill import Fill, release
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
 
 # what only training needs of TRL, accelerate and PyTorch takes ten times as long to import as the rest

@@ -9,7 +9,7 @@ import os
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -86,17 +86,12 @@ def _quick() -> Iterator[None]:
         for target, replacement in (
             ("curro.core.registry.inspect", SimpleNamespace(signature=_SIGNATURE)),
             ("curro.runs.writer._READ", {"seconds": float, "cpu_seconds": float}),
-            ("curro.rollout.filler.asyncio.to_thread", _at_once),
         ):
             patches.enter_context(patch(target, replacement))
         yield
 
 
 _SIGNATURE = cache(inspect.signature)
-
-
-async def _at_once(function: Callable[[], Any]) -> Any:
-    return function()
 
 
 def simulate_all(seeds: range) -> Iterator[Failure]:

@@ -17,7 +17,6 @@ from curro.contrib.serve.application import Service
 from curro.contrib.serve.client import JSON, KEY, ServiceError
 from curro.contrib.serve.saved import SHIFT, STATE, SavedCurriculum
 from curro.core.errors import CheckpointError, ExhaustedError
-from curro.runs.folder import RunFolder
 
 GROUP = 3
 
@@ -36,7 +35,6 @@ class Served:
     def __init__(self, world: World) -> None:
         self.world = world
         self.folder = world.disk.folder / "live"
-        self.run_folder = world.disk.folder / "run" if world.chance("run folder", 0.3) else None
         self.saved: SavedCurriculum | None = None
         self.service: Service | None = None
         self.back_at = 0.0
@@ -60,7 +58,7 @@ class Served:
                 self.curriculum.follow(self.followed.note)
 
         self.curriculum.load_state_dict = followed  # type: ignore[method-assign]
-        self.saved = SavedCurriculum(self.curriculum, self.folder, run_folder=self.run_folder)
+        self.saved = SavedCurriculum(self.curriculum, self.folder)
         assert self.saved.start == before + 1, "tickets of two starts have the same numbers"
         assert not len(self.curriculum.ledger), "tickets of the start before are in flight"
         self.service = Service(self.saved, "secret")
@@ -176,14 +174,6 @@ class Served:
         with suppress(OSError, Killed):
             self.saved.close()
         world.disk.check()
-        if self.run_folder is not None and (self.run_folder / "curro").exists():
-            folder = RunFolder(self.run_folder / "curro")
-            folder.metrics()
-            lines = [line for line in folder.groups() if line["mean"] == line["mean"]]  # not unscored
-            # a checkpoint of steps that a kill has undone knows groups whose lines are gone
-            is_undone = world.kills > 0 and any(name.startswith("client.loads") for name in world.faults)
-            if not is_undone and not any(name.startswith("disk.") for name in world.faults):
-                assert len(lines) == self.curriculum.ledger.observed, "a group has no line, or two"
 
     def check(self) -> None:
         """Every ticket in flight is one that a trainer has."""

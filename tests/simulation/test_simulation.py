@@ -23,8 +23,8 @@ from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.files import replacing
 from curro.core.tickets import TicketLedger
 from curro.rollout.fill import Fill
+from curro.rollout.filler import Filler
 from curro.rollout.group import Group
-from curro.rollout.group_tasks import GroupTasks, Settler
 from curro.runs.folder import RunFolder
 
 
@@ -41,17 +41,17 @@ def on(target: Any, name: str, changed: Callable[..., Any]) -> AbstractContextMa
     return patch.object(target, name, lambda *arguments, **options: changed(plain, *arguments, **options))
 
 
-def trained_twice(plain, fill, reason=""):
+def trained_twice(plain, fill):
     kept = dict(fill.admitted)
-    batch = plain(fill, reason)
+    batch = plain(fill)
     fill.admitted |= dict(list(kept.items())[:1])
     return batch
 
 
-def goes_on_generating(plain, tasks, groups):
-    for group in list(groups):
-        tasks.running.pop(group, None)
-    return []
+async def goes_on_generating(plain, filler, groups, why="cancelled"):
+    for group in groups:
+        filler._running.pop(group, None)
+        filler._drop(group, why)
 
 
 def draws_anew(plain, curriculum, state):
@@ -103,7 +103,7 @@ def on_verl(module, name, method, changed):
 
 PLANTED: dict[str, tuple[str, Callable[[], AbstractContextManager[None]]]] = {
     "a ticket is lost": ("Asynchronous", lambda: on(
-        Settler, "drop", lambda plain, settler, group, why: settler.fill.mark_failed(group.ticket, why))),
+        Filler, "_drop", lambda plain, filler, group, why: filler._fill.mark_failed(group.ticket, why))),
     "a group is trained on twice": ("Asynchronous", lambda: on(Fill, "take", trained_twice)),
     "an admitted group is lost": ("Asynchronous", lambda: on(
         Fill, "begin", lambda plain, fill, n, step, *, waiting=None: plain(fill, n, step, waiting=()))),
@@ -112,7 +112,7 @@ PLANTED: dict[str, tuple[str, Callable[[], AbstractContextManager[None]]]] = {
     "a rejected group is trained on": ("Rounds", lambda: on(
         Fill, "reject", lambda plain, fill, ticket, group, **_: fill.admit(ticket, group))),
     "cancelled groups are generated on": ("Asynchronous", lambda: on(
-        GroupTasks, "cancel", goes_on_generating)),
+        Filler, "_cancel", goes_on_generating)),
     "rewards of another rollout": ("Asynchronous", lambda: on(
         Group, "extend",
         lambda plain, group, rollouts, rewards, named: plain(group, rollouts, np.roll(rewards, 1), named))),
@@ -138,9 +138,9 @@ PLANTED: dict[str, tuple[str, Callable[[], AbstractContextManager[None]]]] = {
         Curriculum, "credit", lambda plain, curriculum, verdicts: np.roll(
             plain(curriculum, verdicts), 1, axis=0))),
     "the service's unscored rollouts are wrong": ("Served", lambda: on(
-        SavedCurriculum, "_observe", lambda plain, saved, tickets, rewards, *rest: plain(
-            saved, tickets, np.nan_to_num(rewards), *rest))),
-    "a group has no line": ("Served", lambda: on(
+        SavedCurriculum, "observe", lambda plain, saved, tickets, rewards, *, named=None: plain(
+            saved, tickets, np.nan_to_num(rewards), named=named))),
+    "a group has no line": ("Verl", lambda: on(
         RunFolder, "append_groups", lambda plain, folder, rows: plain(folder, list(rows)[1:]))),
     "dropped tickets count as observed": ("Verl", lambda: on(
         TicketLedger, "settle", lambda plain, ledger, rows, *, observed: plain(ledger, rows, observed=True))),

@@ -213,6 +213,9 @@ class Verl:
                 if world.chance("save", 0.6):
                     self._save()
         world.disk.check()
+        if not world.kills and not any(name.startswith("disk.") for name in world.faults):
+            lines = [line for line in actor.writer.folder.groups() if line["mean"] == line["mean"]]  # scored
+            assert len(lines) == self.curriculum.ledger.observed, "a group has no line, or two"
 
     # ------------------------------ checkpoints ------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -12,6 +13,27 @@ HOST = "127.0.0.1"
 
 STRANGERS = 256
 """How many connections that have not shown the secret may be open; a further one ends the oldest."""
+
+
+class LoopbackHandler(BaseHTTPRequestHandler):
+    """Answers requests and logs none: whoever reaches the port could fill a disk."""
+
+    server_version, sys_version = "curro", ""
+    protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # with 0.9 a malformed request would get no status
+    timeout = 60  # seconds that a connection may send nothing
+    # the head and the body go out together: apart, the second would wait for an acknowledgement
+    wbufsize = -1
+
+    def reply(self, status: int, body: bytes, kind: str, headers: Mapping[str, str]) -> None:
+        """Send a body of this content type."""
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    log_message: Callable[..., None] = lambda self, *_: None
 
 
 class LoopbackServer(ThreadingHTTPServer):

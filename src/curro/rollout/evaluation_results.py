@@ -132,22 +132,20 @@ class Sheet:
 def overview(results: Sequence[Result], ks: Sequence[int]) -> Sheet:
     """The accuracy of each model on each suite, by the k of pass@k; none where a suite has fewer samples."""
     columns = ("suite", "model", "problems", "samples", *(f"pass@{k}" for k in ks), "mean reward", "cut off")
-    return Sheet("Accuracy", columns, [_row(result, ks) for result in results])
-
-
-def _row(result: Result, ks: Sequence[int]) -> list[str]:
-    cells = [accuracy(result.correct_P, result.samples, k) if k <= result.samples else "" for k in ks]
-    counts = [str(len(result.correct_P)), str(result.samples)]
-    reward = with_interval(result.rewards_P, result.samples)
-    return [result.suite, result.model, *counts, *cells, reward, f"{result.truncated:.1%}"]
-
-
-def accuracy(correct_P: np.ndarray, samples: int, k: int) -> str:
-    """pass@k with its 95% interval, as `0.433 (0.301 to 0.577)`."""
-    return with_interval(pass_at_k_of_each(correct_P, samples, k), samples)
+    rows = []
+    for result in results:
+        correct_P, samples = result.correct_P, result.samples
+        cells = [
+            with_interval(pass_at_k_of_each(correct_P, samples, k), samples) if k <= samples else ""
+            for k in ks
+        ]
+        reward = with_interval(result.rewards_P, samples)
+        counts = [str(len(correct_P)), str(samples)]
+        rows.append([result.suite, result.model, *counts, *cells, reward, f"{result.truncated:.1%}"])
+    return Sheet("Accuracy", columns, rows)
 
 
 def with_interval(values_P: np.ndarray, samples: int) -> str:
-    """The mean of values of problems with its 95% interval; arguments as in `interval_over_problems`."""
+    """The mean of values of problems with its 95% interval, as `0.433 (0.301 to 0.577)`."""
     low, high = interval_over_problems(values_P, samples)
     return f"{values_P.mean():.3f} ({low:.3f} to {high:.3f})"

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 
 from curro.core.bases import Reason
+from curro.core.curriculum import Curriculum
 from curro.core.errors import ExhaustedError, FillError
 from curro.core.groups import Feedback
 from curro.core.verdicts import Draw, Verdict
@@ -107,7 +108,6 @@ ADVICE = {
     "expired": "allow older groups",
     "limit": "raise the limit of the fill",
     "prompts": "take more data or smaller batches",
-    "seconds": "allow more seconds",
     "short": "choose another `when_short`",
 }
 """What a user can do about each loss, and about what ran out."""
@@ -184,7 +184,7 @@ class Fill(Generic[GroupT]):
         self.held: list[int] = []
         self.exhausted = False
         self.failures = 0
-        self._have = self._ended = 0  # admitted groups, and groups that ended, as `weigh` counts
+        self._ended = 0  # groups that ended, as `weigh` counts
         self._unique_prompts: set[int] = set()
         self._estimated: set[int] = set()  # prompts of this batch whose estimates were rejected
         self._rejected: list[_Rejected[GroupT]] = []  # the most informative first
@@ -204,7 +204,6 @@ class Fill(Generic[GroupT]):
         if waiting is not None:
             self.admitted = {ticket: self.admitted[ticket] for ticket in self.admitted if ticket in waiting}
         self._ended = 0
-        self._recount()
         carried = self.in_flight.keys() | self.admitted.keys()
         self._set_given_out(
             {ticket: prompt for ticket, prompt in self.prompts_given_out.items() if ticket in carried}
@@ -221,9 +220,12 @@ class Fill(Generic[GroupT]):
         self.admitted = {ticket: group for ticket, (_, group) in admitted.items()}
         self.counts.given_out += len(self.in_flight) + len(self.admitted)
         self.counts.admitted += len(self.admitted)
-        self._recount()
         prompts = {ticket: group.prompt for ticket, group in self.in_flight.items()}
         self._set_given_out(prompts | {ticket: prompt for ticket, (prompt, _) in admitted.items()})
+
+    @property
+    def _have(self) -> int:
+        return sum(map(self.weigh, self.admitted.values()))
 
     @property
     def missing(self) -> int:
@@ -247,11 +249,8 @@ class Fill(Generic[GroupT]):
             return "limit"
         return "prompts" if self.exhausted else ""
 
-    def take(self, reason: str = "") -> list[GroupT]:
+    def take(self) -> list[GroupT]:
         """The groups of the batch: the admitted ones, and of a short batch what `when_short` says.
-
-        Args:
-            reason: what ran out, where the driver alone knows it: "seconds".
 
         Raises:
             FillError: the batch is short. The admitted groups stay for the next one.
@@ -259,10 +258,9 @@ class Fill(Generic[GroupT]):
         batch, size = self._until_full(self.admitted.values(), self.n)
         best, more = self._until_full([entry.group for entry in self._rejected], self.n - size)
         if size + more < self.n and self.settings.when_short != "finish":
-            raise FillError(self.explain(reason))
+            raise FillError(self.explain())
         for ticket in list(self.admitted)[: len(batch)]:
             del self.admitted[ticket]
-        self._recount()
         self.counts.topped_up += len(best)
         return batch + best
 
@@ -278,7 +276,6 @@ class Fill(Generic[GroupT]):
         ran_out = {
             "limit": f"the limit of {self.settings.limit:g} batches was reached",
             "prompts": f"all {self.size} prompts were tried or are in flight",
-            "seconds": "the time was over",
         }.get(reason, "no more groups could be had")
         return (
             f"step {self.step + 1} cannot be filled: {ran_out}, and {self._have} of {self.n} {self.unit} are "
@@ -353,7 +350,6 @@ class Fill(Generic[GroupT]):
         self.counts.admitted += 1
         self.failures = 0
         self.admitted[ticket] = group
-        self._have += self.weigh(group)
         self._ended += self.weigh(group)
 
     def reject(self, ticket: int, group: GroupT, *, informativeness: float, reward: float) -> None:
@@ -376,16 +372,16 @@ class Fill(Generic[GroupT]):
             self._rejected.sort(key=lambda entry: (-entry.informativeness, entry.ticket))
             # no more of them than could be needed, for their rollouts take memory; one whose prompt may be
             # drawn again replaces none, since it goes when its prompt's next group ends
-            size = 0
+            size, missing = 0, self.missing
             for place, entry in enumerate(self._rejected):
-                if size >= self.missing:
+                if size >= missing:
                     del self._rejected[place:]
                     break
                 size += 0 if entry.prompt in self._estimated else self.weigh(entry.group)
 
     def withdraw(self, ticket: int, why: str) -> None:
         """Remove an admitted group that no batch will take: `why` is "filtered" or "expired"."""
-        self._have -= self.weigh(self.admitted.pop(ticket))
+        del self.admitted[ticket]
         setattr(self.counts, why, getattr(self.counts, why) + 1)
 
     def mark_failed(self, ticket: int, why: str, size: int = 1) -> None:
@@ -413,9 +409,6 @@ class Fill(Generic[GroupT]):
             # a batch has each prompt once
             self._rejected = [entry for entry in self._rejected if entry.prompt != ended.prompt]
         return ended
-
-    def _recount(self) -> None:
-        self._have = sum(map(self.weigh, self.admitted.values()))
 
     def _until_full(self, groups: Iterable[GroupT], missing: int) -> tuple[list[GroupT], int]:
         """The first groups that fill what is missing, and their size."""
@@ -475,6 +468,14 @@ def select_unseen(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: i
     fresh = Draw.join(parts)
     fill.give_out(fresh)
     return fresh
+
+
+def release(curriculum: Curriculum, tickets: Iterable[int], cause: str = "") -> None:
+    """Drop tickets, except settled ones, for a `cause` as `Curriculum.drop` takes it."""
+    tickets_P = np.array(list(tickets), np.int64)
+    tickets_P = tickets_P[np.isin(tickets_P, curriculum.ledger.tickets)]
+    if len(tickets_P):
+        curriculum.drop(tickets_P, cause)
 
 
 def sized(draw: Draw, size: int) -> Draw:

@@ -78,14 +78,12 @@ class Counts(FillCounts):
     """What a filler has done: the counts of every fill and of requests to the engine.
 
     Attributes:
-        retried: further requests for rollouts that failed.
         rollouts: rollouts that the engine was asked for.
         failed_rollouts: rollouts that came back without a completion, or not at all.
         wasted_rollouts: rollouts that were asked for and of which the curriculum learned nothing, because
             they failed or their group was dropped.
     """
 
-    retried: int = 0
     rollouts: int = 0
     failed_rollouts: int = 0
     wasted_rollouts: int = 0

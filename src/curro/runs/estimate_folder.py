@@ -8,7 +8,6 @@ pass_rates.parquet    the same in the data set's order, once all prompts are don
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -20,11 +19,11 @@ import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from curro.core.errors import CurroError, RunError
+from curro.core.errors import RunError
 from curro.core.files import read_parquet, replacing
 from curro.core.text import abbreviated
 from curro.methods.admission.band import between
-from curro.runs.json_lines import append_rows, as_object, check_whole, read_rows
+from curro.runs.json_lines import append_rows, check_whole, read_object, read_rows, write_object
 
 WHOLE = ("prompt", "rollouts", "scored", "correct", "truncated")
 SCHEMA = pa.schema(
@@ -32,10 +31,6 @@ SCHEMA = pa.schema(
      ("mean", pa.float64()), ("variance", pa.float64())]
 )  # fmt: skip
 COLUMNS = tuple(SCHEMA.names)
-
-
-class EstimateError(CurroError):
-    """A folder that holds no estimate or another one, or an estimate that does not serve."""
 
 
 class EstimateFolder:
@@ -52,10 +47,9 @@ class EstimateFolder:
         """A new estimate in a new or empty folder, or the unfinished one that is there."""
         folder = cls(Path(path))
         folder.check(settings)
-        if not folder._settings.is_file():
+        if not folder.has_settings:
             folder.path.mkdir(parents=True, exist_ok=True)
-            with replacing(folder._settings) as part:
-                part.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
+            write_object(folder._settings, settings)
         return folder
 
     @property
@@ -68,7 +62,7 @@ class EstimateFolder:
         shutil.rmtree(self.path)
 
     def check(self, settings: Mapping[str, Any]) -> None:
-        """Raises EstimateError where the folder holds an estimate of other settings, or something else."""
+        """Raises RunError where the folder holds an estimate of other settings, or something else."""
         if self._settings.is_file():
             saved = self.settings
             names = dict.fromkeys([*saved, *settings])
@@ -78,29 +72,24 @@ class EstimateFolder:
                     f"{name} was {abbreviated(saved.get(name))!r}, is {abbreviated(settings.get(name))!r}"
                     for name in changed
                 )
-                raise EstimateError(
+                raise RunError(
                     f"{self.path} holds another estimate ({differ}): choose another folder with --out"
                 )
         elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise EstimateError(
-                f"{self.path} exists and is not an empty folder: choose another one with --out"
-            )
+            raise RunError(f"{self.path} exists and is not an empty folder: choose another one with --out")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> EstimateFolder:
         """The estimate in an existing folder."""
         folder = cls(Path(path))
         if not folder._settings.is_file():
-            raise EstimateError(f"{path} holds no estimate: make one with `curro estimate DATA --out {path}`")
+            raise RunError(f"{path} holds no estimate: make one with `curro estimate DATA --out {path}`")
         return folder
 
     @property
     def settings(self) -> dict[str, Any]:
         """What the estimate was started with."""
-        try:
-            return as_object(self._settings.read_bytes())
-        except ValueError as error:
-            raise EstimateError(f"{self._settings} is damaged: {error}") from error
+        return read_object(self._settings)
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a finished prompt, in the columns above."""
@@ -125,7 +114,7 @@ class EstimateFolder:
         try:
             table = pa.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=SCHEMA)
         except (pa.ArrowException, OverflowError) as error:
-            raise EstimateError(f"{self._groups} is damaged: {error}") from error
+            raise RunError(f"{self._groups} is damaged: {error}") from error
         with replacing(self._table) as part:
             pq.write_table(table, part)
         return table
@@ -133,26 +122,24 @@ class EstimateFolder:
     def table(self) -> pa.Table:
         """The table of all prompts."""
         if not self._table.is_file():
-            raise EstimateError(
+            raise RunError(
                 f"the estimate in {self.path} is not complete: type its `curro estimate` again to go on"
             )
         try:
             return read_parquet(self._table).select(COLUMNS).cast(SCHEMA)
-        except RunError as error:
-            raise EstimateError(str(error)) from error
         except (pa.ArrowException, KeyError) as error:
-            raise EstimateError(f"{self._table} is damaged: {error}") from error
+            raise RunError(f"{self._table} is damaged: {error}") from error
 
     def pass_rates(self) -> np.ndarray:
         """The pass rate of each row of the table, float64 (N,); NaN if no completion was scored.
 
         Raises:
-            EstimateError: the rewards are not from 0 to 1.
+            RunError: the rewards are not from 0 to 1.
         """
         table = self.table()
         rates_N, variances_N = (table[name].to_numpy() for name in ("mean", "variance"))
         if not are_pass_rates(rates_N, variances_N):
-            raise EstimateError(
+            raise RunError(
                 f"the rewards of the estimate in {self.path} are not from 0 to 1, so there are no pass "
                 "rates: estimate again with a reward from 0 to 1"
             )
@@ -218,12 +205,7 @@ def render(means: np.ndarray, variances: np.ndarray, k: int) -> RenderableType:
     for name, share in rows:
         word = {"0": "0: never", "1": "1: always"}.get(name, name)
         histogram.add_row(word, f"{share:.3f}", "█" * round(40 * share / widest))
-    return Group(histogram, "", render_bands(means, k))
-
-
-def render_bands(rates: np.ndarray, k: int) -> Table:
-    """What admission by each of `BANDS` would cost."""
     costs = Table("band", "share inside", "rollouts an admitted group", box=None)
-    for low, high, share, cost in bands(rates, k):
+    for low, high, share, cost in bands(means, k):
         costs.add_row(f"({low:g}, {high:g})", f"{share:.3f}", f"{cost:.1f}" if np.isfinite(cost) else "-")
-    return costs
+    return Group(histogram, "", costs)

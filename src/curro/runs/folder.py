@@ -1,20 +1,8 @@
 """The run folder: what a run was started with, what happened in it, and what it knows of its prompts.
 
-    config.json       everything the run was started with
-    metrics.jsonl     a line a training step: `step`, `rollouts`, `seconds` and `cpu_seconds` (cumulative;
-                      evaluation is not counted), `reward`, `signal_share`, all of `Curriculum.metrics()`, and
-                      `eval/pass@k` on steps with an evaluation
-    groups.jsonl      a line a finished group: `step`, `prompt`, `key`, `reason`, `mean`, `variance`,
-                      `admitted`, `rollouts`; where they are known the beginning of the prompt's `text`, its
-                      `source`, the rollouts' `tokens` together and how many were `cut` at the length limit;
-                      and where the method predicts one of `PREDICTED`, null without a prediction
-    rollouts.jsonl    where rollouts are kept, a line a group: `step`, `prompt`, the prompt's `text`, and
-                      `rollouts`, each with `reward`, `text`, `tokens` and `cut`
-    table.parquet     the prompt table, with the data set's fingerprint as `curro.fingerprint`
-    checkpoints/      of the trainer, to resume from
-    model/            the trained model
-    best/step-N/      with --keep-best, the model of the best evaluation, and that in `evaluation.json`
-    .lock             which process writes to the folder, while one does
+docs/watch.md lists its files and the fields of their lines. Besides, `best/step-N/` has its evaluation in
+`evaluation.json`, `table.parquet` the data set's fingerprint as `curro.fingerprint`, and `.lock` names the
+process that writes to the folder. Times are cumulative, without evaluations.
 
 Steps are counted from 1 in all of them, and step 0 of the metrics is before training. This module writes
 them all; `curro.runs.reader` reads the growing ones.
@@ -22,9 +10,8 @@ them all; `curro.runs.reader` reads the growing ones.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,13 +21,13 @@ import numpy as np
 from curro.core.errors import RunError
 from curro.core.files import open_regular, read_parquet, replacing
 from curro.runs.json_lines import (
-    LONGEST,
     append_rows,
-    as_object,
     check_whole,
     decode_row,
     encode_row,
+    read_object,
     read_rows,
+    write_object,
 )
 from curro.runs.lock import NAME as LOCK
 from curro.runs.lock import only_process
@@ -95,7 +82,7 @@ class RunFolder:
         run.path.mkdir(parents=True, exist_ok=True)
         with run.locked():
             run.check_unused()
-            run._write_config(config)
+            write_object(run._config, config)
         return run
 
     def check_unused(self) -> None:
@@ -159,20 +146,12 @@ class RunFolder:
     @property
     def config(self) -> dict[str, Any]:
         """What the run was started with."""
-        try:
-            with open_regular(self._config) as file:
-                return as_object(file.read(LONGEST))
-        except ValueError as error:
-            raise RunError(f"{self._config} is damaged: {error}") from error
+        return read_object(self._config)
 
     def replace_config(self, config: Mapping[str, Any]) -> None:
         """Write down other settings, for a run that is extended."""
         with self.locked():
-            self._write_config(config)
-
-    def _write_config(self, config: Mapping[str, Any]) -> None:
-        with replacing(self._config) as part:
-            part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
+            write_object(self._config, config)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -239,22 +218,15 @@ class RunFolder:
         """The finished groups, in order, likewise."""
         return list(read_rows(self.groups_file, columns))
 
-    def truncate_after(self, step: int, is_lost: Callable[[Any], bool] | None = None) -> None:
-        """Forget what was written of later steps, as a run that resumes from `step` will write it again.
-
-        Args:
-            is_lost: decides by its ticket, in place of its step, whether a line of a group is forgotten; for
-                a state that was saved in the middle of a step.
-        """
+    def truncate_after(self, step: int) -> None:
+        """Forget what was written of later steps, as a run that resumes from `step` will write it again."""
         for path in (self.metrics_file, self.groups_file, self.rollouts_file):
             if path.exists():
                 with replacing(path) as part, part.open("wb") as file:
                     for number, row in enumerate(read_rows(path), 1):
                         check_whole(row, ("step",), f"line {number} of {path}")
-                        ticket, is_later = row.get("ticket"), row["step"] > step
-                        if is_lost is not None and ticket is not None:
-                            is_later = is_lost(ticket)
-                        file.write(b"" if is_later else encode_row(row))
+                        if row["step"] <= step:
+                            file.write(encode_row(row))
 
     def sizes(self) -> dict[str, int]:
         """How many bytes each file of lines has."""
@@ -271,18 +243,13 @@ class RunFolder:
         with replacing(self._table) as part:
             pq.write_table(count_from_one(table.to_arrow()), part)
 
-    @property
-    def has_table(self) -> bool:
-        """Whether a prompt table was saved."""
-        return self._table.is_file()
-
     def table(self) -> pa.Table:
         """The prompt table as last saved, its data set's fingerprint in the schema's metadata.
 
         Raises:
             RunError: none was saved yet, or the file is damaged.
         """
-        if not self.has_table:
+        if not self._table.is_file():
             raise RunError(f"{self.path} has no prompt table yet: it is saved with the first checkpoint")
         return read_parquet(self._table)
 

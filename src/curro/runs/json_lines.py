@@ -8,11 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.json
-
 from curro.core.errors import RunError
-from curro.core.files import open_regular, open_unlinked
+from curro.core.files import open_regular, open_unlinked, replacing
 
 LONGEST = 1 << 26
 """Bytes of a line; a longer one is damage."""
@@ -99,39 +96,16 @@ def as_object(text: bytes) -> dict[str, Any]:
     return value
 
 
-def read_columns(path: Path, types: Mapping[str, pa.DataType], required: Sequence[str]) -> pa.Table:
-    """Read these columns of a file of JSON lines; a last line without its end is left out.
-
-    Args:
-        required: columns in which every line has a whole number.
-
-    Raises:
-        RunError: a damaged line; the message says which.
-    """
-    schema, data = pa.schema(list(types.items())), b"".join(whole_lines(path))
-    if not data:
-        return schema.empty_table()
+def read_object(path: Path) -> dict[str, Any]:
+    """The object of a JSON file; raises RunError for a damaged one."""
     try:
-        table = pyarrow.json.read_json(
-            pa.BufferReader(data),
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=LONGEST),
-            parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="ignore"
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        raise _damage(path, required, str(error)) from error
-    for name in required:
-        if table[name].null_count:
-            raise _damage(path, required, f"a line has no whole number as its {name}")
-    return table
+        with open_regular(path) as file:
+            return as_object(file.read(LONGEST))
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: {error}") from error
 
 
-def _damage(path: Path, required: Sequence[str], otherwise: str) -> RunError:
-    """What is wrong with the first damaged line, found line by line."""
-    try:
-        for number, row in enumerate(read_rows(path), 1):
-            check_whole(row, required, f"line {number} of {path}")
-    except RunError as error:
-        return error
-    return RunError(f"{path} is damaged: {otherwise}")
+def write_object(path: Path, content: Mapping[str, Any]) -> None:
+    """Replace a JSON file whole."""
+    with replacing(path) as part:
+        part.write_text(json.dumps(dict(content), indent=2) + "\n", encoding="utf-8")

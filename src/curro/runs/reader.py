@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from curro.core.errors import ConfigError, RunError
 from curro.core.groups import largest_reward
 from curro.core.prompts import PromptTable
 from curro.runs.folder import PREDICTED, RunFolder
-from curro.runs.json_lines import check_whole, read_columns, read_rows
+from curro.runs.json_lines import check_whole, read_rows
 
 UNSOLVED, LEARNABLE, SOLVED = 0, 1, 2
 """The state of a prompt by one group: all failed, rewards varied, all succeeded."""
@@ -42,7 +40,7 @@ class GroupColumns:
         predicted: by the names of `PREDICTED` that the run has, float64, NaN where a group had no prediction.
         earlier: int64, the row of the same prompt's group before, -1 at its first visit.
         sources: the names of the sources.
-        texts: the columns `key`, `text` and `ticket`.
+        keys, texts, tickets: each group's, None where the line has none.
     """
 
     step: np.ndarray
@@ -59,7 +57,9 @@ class GroupColumns:
     predicted: Mapping[str, np.ndarray]
     earlier: np.ndarray
     sources: list[str]
-    texts: pa.Table
+    keys: list[str | None]
+    texts: list[str | None]
+    tickets: list[int | None]
 
     @property
     def first(self) -> np.ndarray:
@@ -75,15 +75,11 @@ class GroupColumns:
 
     def key(self, row: int) -> str:
         """The key of a group's prompt; its number where the line has none."""
-        return self.texts["key"][row].as_py() or f"prompt {self.prompt[row]}"
+        return self.keys[row] or f"prompt {self.prompt[row]}"
 
     def text(self, row: int) -> str:
         """The beginning of a group's prompt; its key where the line has none."""
-        return self.texts["text"][row].as_py() or self.key(row)
-
-    def ticket(self, row: int) -> int | None:
-        """The ticket of a group; None where the line has none."""
-        return self.texts["ticket"][row].as_py()
+        return self.texts[row] or self.key(row)
 
 
 @dataclass(frozen=True)
@@ -170,15 +166,9 @@ LARGEST = 1e100
 """Metrics from this size on count for none: a page could not take their squares."""
 
 REQUIRED = ("step", "prompt", "reason")
-FLOATS = ("mean", "variance", "rollouts", "tokens", "cut", *PREDICTED)
-TYPES = {
-    **{name: pa.int64() for name in REQUIRED},
-    **{name: pa.float64() for name in FLOATS},
-    "admitted": pa.bool_(),
-    **{name: pa.string() for name in ("source", "key", "text")},
-    "ticket": pa.int64(),
-}
-"""What is read of a group's line."""
+NUMBERS = (*REQUIRED, "mean", "variance", "rollouts", "tokens", "cut", *PREDICTED)
+"""The numbers of a group's line, which has those that are `REQUIRED`."""
+TEXTS = ("source", "key", "text")
 
 
 def read_history(run: RunFolder | str | os.PathLike[str]) -> History:
@@ -219,33 +209,50 @@ def _read_metrics(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_groups(path: Path, rules: PromptTable) -> GroupColumns:
-    table = read_columns(path, TYPES, REQUIRED)
-    # without a mean, a group had no reward and was dropped: it is neither a failure nor a visit
-    table = table.filter(pc.is_valid(table["mean"]))
+    cells: dict[str, list[Any]] = {name: [] for name in (*NUMBERS, "admitted", "ticket", *TEXTS)}
+    for number, row in enumerate(read_rows(path), 1):
+        check_whole(row, REQUIRED, f"line {number} of {path}")
+        mean = row.get("mean", np.nan)
+        if mean != mean:
+            continue  # the group had no reward and was dropped: it is neither a failure nor a visit
+        for name, values in cells.items():
+            values.append(row.get(name))
     most = largest_reward(rules.reward_range)
-    columns = {name: table[name].to_numpy() for name in (*REQUIRED, *FLOATS)}
+    columns = {name: _numbers(path, name, cells[name]) for name in NUMBERS}
     bounds = {
-        "step": (0, MOST_STEPS), "prompt": (0, MOST_PROMPTS), "mean": (-most, most), "variance": (0, most**2),
+        "step": (0, MOST_STEPS), "prompt": (0, MOST_PROMPTS), "reason": (0, 255),
+        "mean": (-most, most), "variance": (0, most**2),
         **dict.fromkeys(("rollouts", "tokens", "cut"), (0, MOST_TOKENS)),
         **dict.fromkeys(PREDICTED, (-LARGEST, LARGEST)),
     }  # fmt: skip
     for name, (least, largest) in bounds.items():
         _check(path, name, columns[name], least, largest, is_whole=largest == MOST_TOKENS)
+    columns |= {name: columns[name].astype(np.int64) for name in REQUIRED}
     mean, variance = columns.pop("mean"), columns["variance"]
     ends = np.where(rules.is_solved(mean, variance), SOLVED, UNSOLVED)
-    sources = table["source"].combine_chunks().dictionary_encode()
+    texts = {name: [text if isinstance(text, str) else None for text in cells[name]] for name in TEXTS}
+    sources = {name: i for i, name in enumerate(dict.fromkeys(filter(None, texts["source"])))}
     predicted = {name: columns.pop(name) for name in PREDICTED}
     return GroupColumns(
         **columns,
         rate=rules.success_rate(mean),
         state=np.where(rules.is_flat(variance), ends, LEARNABLE).astype(np.int64),
-        admitted=table["admitted"].fill_null(True).to_numpy(),
-        source=sources.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64),
+        admitted=np.array([is_admitted is not False for is_admitted in cells["admitted"]], np.bool_),
+        source=np.array([sources.get(name or "", -1) for name in texts["source"]], np.int64),
         predicted={name: values for name, values in predicted.items() if not np.isnan(values).all()},
         earlier=_earlier(columns["prompt"]),
-        sources=sources.dictionary.to_pylist(),
-        texts=table.select(["key", "text", "ticket"]),
+        sources=list(sources),
+        keys=texts["key"],
+        texts=texts["text"],
+        tickets=[ticket if type(ticket) is int else None for ticket in cells["ticket"]],
     )
+
+
+def _numbers(path: Path, name: str, values: Sequence[Any]) -> np.ndarray:
+    try:
+        return np.array(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RunError(f"{path} is damaged: it has a {name} that is no number ({error!s:.100})") from error
 
 
 def _check(

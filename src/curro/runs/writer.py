@@ -144,11 +144,8 @@ class RunWriter:
         config = {"curriculum": curriculum.config}
         return cls(RunFolder(output / HOSTED), curriculum.table, keep, config=config)
 
-    def begin(self, step: int, is_lost: Callable[[Any], bool] | None = None) -> None:
+    def begin(self, step: int) -> None:
         """Open the folder after this last finished step; 0 for a run that begins.
-
-        Args:
-            is_lost: as `RunFolder.truncate_after` takes it.
 
         Raises:
             RunError: the folder is a link, or holds something else.
@@ -163,15 +160,15 @@ class RunWriter:
         if path.is_symlink():
             raise RunError(f"{path} is a link, and nothing is written through one: remove it")
         if (path / "config.json").exists():
-            self.resume(step, is_lost)
+            self.resume(step)
         else:
             self.folder = RunFolder.create(path, self._config or {})
             self._kept = keep_out_others(path)
         self.has_begun = True
 
-    def resume(self, step: int, is_lost: Callable[[Any], bool] | None = None) -> None:
+    def resume(self, step: int) -> None:
         """Go on after a step: forget what was written of later ones, count on from there."""
-        self.folder.truncate_after(step, is_lost)
+        self.folder.truncate_after(step)
         last = self.folder.latest()
         if last is not None:
             self.rollouts = int(last["rollouts"])

@@ -273,7 +273,7 @@ def with_known(
     Raises:
         ConfigError: the folder has a pass rate for none of the prompts, or the rewards of an estimate are not
             in the reward range.
-        EstimateError, RunError: the folder is damaged.
+        RunError: the folder is damaged.
     """
     column = source
     if Path(source).is_dir():

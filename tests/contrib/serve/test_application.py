@@ -9,7 +9,6 @@ from tests.contrib.serve.asking import exchange, post
 from curro import Curriculum
 from curro.contrib.serve import ServedCurriculum
 from curro.contrib.serve.application import LARGEST_JSON, Service
-from curro.contrib.serve.client import FRAME
 from curro.contrib.serve.saved import SHIFT, SavedCurriculum
 from curro.core.errors import ConfigError
 from curro.core.identity import DatasetRows
@@ -130,7 +129,6 @@ def test_a_wrong_question_gets_one_short_sentence_and_changes_nothing(
     ("method", "path", "body", "kind", "status"),
     [
         ("POST", "/select", b"{}", "text/plain", 415),
-        ("POST", "/select", b"{}", FRAME, 415),
         ("POST", "/shutdown", b"{}", "application/json", 404),
         ("GET", "/select", b"", "application/json", 405),
         ("POST", "/metrics", b"{}", "application/json", 405),

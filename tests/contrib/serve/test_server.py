@@ -21,7 +21,7 @@ from curro import Curriculum
 from curro.contrib import loopback
 from curro.contrib.serve import ServedCurriculum, run
 from curro.contrib.serve.application import Service
-from curro.contrib.serve.command import ServeSettings
+from curro.contrib.serve.command import read_config
 from curro.contrib.serve.run import token_of
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.errors import ConfigError, CurroError, ExhaustedError
@@ -152,7 +152,6 @@ def test_a_client_without_a_server_gives_up_in_time(tmp_path):
         ("prompts = 3\nlimit = 2\nfolder = 'x'\n[curriculum]\n", "'limit', which is for `data`"),
         ("prompts = 3\nfolder = 'x'\nspeed = 2\n[curriculum]\n", "'speed'"),
         ("folder = 'x'\ndata = 'd'\nkey_colum = 'k'\n[curriculum]\n", "did you mean 'key_column'"),
-        ("prompts = 3\nfolder = 'x'\nrun_folder = 3\n[curriculum]\n", "`run_folder`"),
         ('prompts = 3\nfolder = "\\u0000"\n[curriculum]\n', "`folder` is a path"),
     ],
 )
@@ -160,25 +159,21 @@ def test_a_wrong_file_gets_one_sentence(tmp_path, text, words):
     path = tmp_path / "serve.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=words):
-        ServeSettings.read(path)
+        read_config(path)
 
 
-@pytest.mark.parametrize("selection", ["metis", "pcl"])
-def test_a_method_that_asks_the_policy_is_not_served(selection):
-    settings = ServeSettings("x", {"selection": selection}, data="lab:chains", limit=70)
-    with pytest.raises(ConfigError, match="asks the policy"):
-        settings.build()
-
-
-def test_a_file_may_name_data_and_a_run_folder(tmp_path):
+@pytest.mark.parametrize("selection", ["metis", "pcl", "uniform"])
+def test_a_file_may_name_data_and_a_method_that_asks_the_policy_is_not_served(tmp_path, selection):
     path = tmp_path / "serve.toml"
     path.write_text(
-        "data = 'lab:chains'\nlimit = 7\nfolder = 'x'\nrun_folder = 'runs/one'\n"
-        "[curriculum]\nselection = 'uniform'\n"
+        f"data = 'lab:chains'\nlimit = 70\nfolder = 'x'\n[curriculum]\nselection = '{selection}'\n"
     )
-    settings = ServeSettings.read(path)
-    assert settings.build().table.size == 7
-    assert settings.run_folder == "runs/one"
+    if selection == "uniform":
+        folder, curriculum = read_config(path)
+        assert (folder.name, curriculum.table.size) == ("x", 70)
+    else:
+        with pytest.raises(ConfigError, match="asks the policy"):
+            read_config(path)
 
 
 @pytest.mark.parametrize("kind", ["device", "link", "pipe", "folder", "readable", "empty", "täken"])

@@ -135,6 +135,19 @@ def read_log(path: Path) -> Rollouts | Curves:
     Raises:
         ConfigError: there is no log that can be read.
     """
+    try:
+        return _log(path)
+    except ConfigError:
+        raise
+    except (pa.ArrowException, OSError, ArithmeticError, LookupError, ValueError, RecursionError, TypeError,
+            AttributeError) as error:  # fmt: skip
+        words = printable(str(error))[:200]
+        raise ConfigError(
+            f"{path} cannot be read as a log, as it is damaged or has columns of other types: {words}"
+        ) from error
+
+
+def _log(path: Path) -> Rollouts | Curves:
     tables: list[pa.Table] = []
     for file in _files(path):
         table = _table(file)
@@ -144,18 +157,12 @@ def read_log(path: Path) -> Rollouts | Curves:
             not tables or ADVANTAGE not in names or not table.select(names).equals(tables[-1].select(names))
         )
         tables += [table] if is_new else []
-    try:
-        table = pa.concat_tables(tables, promote_options="permissive")
-        if not table.num_rows:
-            raise ConfigError(f"{path} has neither rollouts nor metrics")
-        if not (_first(table, PROMPT) and _reward_columns(table)):
-            return _curves(table, path)
-        log = _rollouts(table)
-    except ConfigError:
-        raise
-    except (pa.ArrowException, ValueError, TypeError, LookupError) as error:
-        words = printable(str(error))[:200]
-        raise ConfigError(f"{path} has a column of another type than a log's: {words}") from error
+    table = pa.concat_tables(tables, promote_options="permissive")
+    if not table.num_rows:
+        raise ConfigError(f"{path} has neither rollouts nor metrics")
+    if not (_first(table, PROMPT) and _reward_columns(table)):
+        return _curves(table, path)
+    log = _rollouts(table)
     if np.isnan(log.reward).all():
         raise ConfigError(f"{path} has no reward that is a number")
     if np.bincount(log.group).max() < 2:
@@ -196,22 +203,16 @@ def _table(file: Path) -> pa.Table:
         raise ConfigError(f"{file} is no log: name a .parquet, .jsonl, .json or .csv file")
     if not file.stat().st_size:
         raise ConfigError(f"{file} is empty")
-    try:
-        if file.suffix == ".parquet":
-            table = pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
-        elif file.suffix == ".csv":
-            table = pyarrow.csv.read_csv(file)
-        elif file.suffix == ".jsonl":
-            options = pyarrow.json.ReadOptions(block_size=1 << 26)
-            table = pyarrow.json.read_json(file, read_options=options)
-        else:
-            table = _table_of_json(json.loads(file.read_bytes()))
-        table.validate(full=True)  # or texts that are no UTF-8 would be found when they are asked for
-        return table
-    except (pa.ArrowException, OSError, ArithmeticError, LookupError, ValueError, RecursionError, TypeError,
-            AttributeError) as error:  # fmt: skip
-        words = printable(str(error))[:200]
-        raise ConfigError(f"{file} cannot be read as a log, because it is damaged: {words}") from error
+    if file.suffix == ".parquet":
+        table = pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+    elif file.suffix == ".csv":
+        table = pyarrow.csv.read_csv(file)
+    elif file.suffix == ".jsonl":
+        table = pyarrow.json.read_json(file, read_options=pyarrow.json.ReadOptions(block_size=1 << 26))
+    else:
+        table = _table_of_json(json.loads(file.read_bytes()))
+    table.validate(full=True)  # or texts that are no UTF-8 would be found when they are asked for
+    return table
 
 
 def _table_of_json(content: Any) -> pa.Table:

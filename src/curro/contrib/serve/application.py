@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.contrib.serve.client import FRAME, JSON
+from curro.contrib.serve.client import JSON
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.errors import (
     CheckpointError,
@@ -174,8 +174,7 @@ class Service:
 def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a question; tickets, rewards, advantages and weights are arrays.
 
-    Rewards may have `null` for a rollout that was not scored, and groups of different size, whose `sizes` are
-    added.
+    Rewards may have `null` for a rollout that was not scored, and groups of different size.
 
     Raises:
         ConfigError: a field is missing or unknown, or has a value of another type.
@@ -208,7 +207,7 @@ def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_rewards(rewards: Any, named: Any) -> dict[str, Any]:
-    """`rewards` and `named` as arrays, and the `sizes` of groups of different size."""
+    """`rewards` and `named` as arrays."""
     if named is not None and not isinstance(named, dict):
         raise RewardError("`named` has the parts of the reward by their names")
     rows_of = {"rewards": rewards, **{f"named/{name}": part for name, part in (named or {}).items()}}
@@ -223,12 +222,10 @@ def _read_rewards(rewards: Any, named: Any) -> dict[str, Any]:
             f"{MOST_REWARDS}: observe fewer groups in a call"
         )
     arrays = {name: _numbers(name, rows) for name, rows in rows_of.items()}
-    fields: dict[str, Any] = {
+    return {
         "rewards": arrays.pop("rewards"),
         "named": {name.removeprefix("named/"): part for name, part in arrays.items()},
     }
-    sizes_P = np.array([len(row) for row in rewards], np.int64)
-    return fields | ({"sizes": sizes_P} if len(set(sizes_P.tolist())) > 1 else {})
 
 
 def as_json(state: Mapping[str, Any]) -> bytes:
@@ -284,10 +281,6 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 
 def _read(body: bytes, form: str) -> dict[str, Any]:
-    if form == FRAME:
-        raise Refused(
-            415, "the client is of curro 0.2, and this service takes JSON: install the same version"
-        )
     if form != JSON:
         raise Refused(415, f"a body is {JSON}")
     if len(body) > LARGEST_JSON:

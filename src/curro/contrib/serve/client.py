@@ -8,7 +8,6 @@ import time
 import warnings
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from curro.core.verdicts import Credited, Draw, Verdict
 JSON = "application/json"
 
 FRAME = "application/vnd.curro.frame"
-"""The content type that clients of version 0.2 send, which is refused."""
+"""The content type of clients of version 0.2, which is refused as any other is."""
 
 KEY = "Idempotency-Key"
 """The header that is the same when a question is asked again, so that it is answered once."""
@@ -129,7 +128,7 @@ class ServedCurriculum:
 
     def _post(self, question: str, fields: dict[str, Any]) -> dict[str, Any]:
         body = json.dumps(fields, allow_nan=False).encode()
-        reply = self._ask("POST", question, body, {KEY: secrets.token_hex(16)})
+        reply = self._ask("POST", question, body, secrets.token_hex(16))
         start = reply.pop("start")
         before, self._start = self._start, start
         if before is not None and start != before:
@@ -141,9 +140,7 @@ class ServedCurriculum:
             )
         return reply
 
-    def _ask(
-        self, method: str, question: str, body: bytes, key: Mapping[str, str] = MappingProxyType({})
-    ) -> dict[str, Any]:
+    def _ask(self, method: str, question: str, body: bytes, key: str = "") -> dict[str, Any]:
         """Ask until there is a reply.
 
         A call is asked again where its reply is lost. A service that lives repeats its reply to the same key.
@@ -155,7 +152,7 @@ class ServedCurriculum:
             host = self.address.removeprefix("http://").rstrip("/")
             connection = HTTPConnection(host, timeout=self.patience)
             try:
-                connection.request(method, f"/{question}", body, self._headers | dict(key))
+                connection.request(method, f"/{question}", body, self._headers | {KEY: key})
                 reply = json.loads(connection.getresponse().read())
                 break
             except TimeoutError:

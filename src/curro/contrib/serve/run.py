@@ -9,29 +9,18 @@ import signal
 import stat
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from curro.contrib.loopback import HOST, LoopbackServer
+from curro.contrib.loopback import HOST, LoopbackHandler, LoopbackServer
 from curro.contrib.serve.application import LARGEST_JSON, Refused, Service, error_body
 from curro.contrib.serve.client import JSON, KEY
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 
-SECONDS = 60
-"""How long a connection may send nothing."""
 
-
-def serve(
-    curriculum: Curriculum,
-    folder: Path,
-    *,
-    port: int,
-    say: Callable[[str], None],
-    run_folder: Path | None = None,
-) -> None:
+def serve(curriculum: Curriculum, folder: Path, *, port: int, say: Callable[[str], None]) -> None:
     """Answer until SIGTERM or Ctrl-C; then write the state.
 
     Args:
@@ -39,12 +28,11 @@ def serve(
         folder: holds the service's state, token and checkpoints.
         port: on the loopback interface; 0 takes a free one. Only this machine reaches it.
         say: called with the address once requests are answered.
-        run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
         ConfigError: the address is taken, or the token in the folder may be known to others.
     """
-    saved = SavedCurriculum(curriculum, folder, run_folder=run_folder)
+    saved = SavedCurriculum(curriculum, folder)
     try:
         with CurriculumServer(port, Service(saved, token_of(folder))) as server:
             address = f"http://{HOST}:{server.port}"
@@ -87,15 +75,10 @@ def token_of(folder: Path) -> str:
     return token
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(LoopbackHandler):
     """One request: its token is checked before its body is read, and the connection is closed after it."""
 
     server: CurriculumServer
-    timeout = SECONDS
-    # the head and the body go out together: apart, the second would wait for an acknowledgement
-    wbufsize = -1
-    protocol_version = "HTTP/1.1"
-    default_request_version = "HTTP/1.0"  # with 0.9 a malformed request would get no status
 
     def _respond(self) -> None:
         try:
@@ -107,13 +90,7 @@ class Handler(BaseHTTPRequestHandler):
             status, reply = self.server.service.answer(self.command, self.path, body, form, key)
         except Refused as refusal:
             status, reply = refusal.status, error_body(refusal)
-        self.send_response_only(status)
-        self.send_header("Content-Type", JSON)
-        self.send_header("Content-Length", str(len(reply)))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(reply)
-        self.close_connection = True
+        self.reply(status, reply, JSON, {"Connection": "close"})
 
     do_GET = do_POST = _respond
 
@@ -128,9 +105,6 @@ class Handler(BaseHTTPRequestHandler):
         if len(length) > 12 or int(length) > LARGEST_JSON:
             raise Refused(413, f"a body has at most {LARGEST_JSON} bytes: ask in several calls")
         return int(length)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: whoever reaches the port, without the token too, could fill the disk."""
 
 
 class CurriculumServer(LoopbackServer):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -18,7 +18,6 @@ from curro.core.errors import CheckpointError, CurroError, TicketError
 from curro.core.groups import Feedback
 from curro.core.verdicts import Draw, Verdict
 from curro.runs.lock import only_process
-from curro.runs.writer import RunWriter
 
 STATE = "state.npz"
 
@@ -39,7 +38,6 @@ class SavedCurriculum:
     Args:
         curriculum: as new; it is brought to where the folder is.
         folder: made if there is none. One process at a time may use it.
-        run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Attributes:
         start: how often the curriculum was started or loaded before, and so the tickets given out till then
@@ -50,17 +48,13 @@ class SavedCurriculum:
         LockedError: another process uses the folder.
     """
 
-    def __init__(self, curriculum: Curriculum, folder: Path, *, run_folder: Path | None = None) -> None:
+    def __init__(self, curriculum: Curriculum, folder: Path) -> None:
         self.curriculum, self.folder = curriculum, folder
         self.start = 0
         self._lock = RLock()
-        self._writer = None if run_folder is None else RunWriter.of_host(run_folder, curriculum)
-        self._rollouts: dict[int, int] = {}
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
             opened.enter_context(only_process(folder))
-            for left in folder.glob(f".{STATE}.*.part"):  # left by a process that was killed while it wrote
-                left.unlink()
             state = self._read_state()
             if state is not None:
                 self.curriculum.load_state_dict(state["curriculum"])
@@ -79,22 +73,11 @@ class SavedCurriculum:
         return state
 
     def _begin(self) -> None:
-        """Write the state with the number of this start, drop what is in flight, and open the run folder."""
-        selected, in_flight = self.curriculum.ledger.selected, set(self.curriculum.ledger.tickets.tolist())
-
-        def is_lost(ticket: Any) -> bool:
-            """Whether a group ended after the state was saved, which may be in the middle of a step."""
-            return isinstance(ticket, int) and (ticket >= selected or ticket in in_flight)
-
-        self._rollouts.clear()
-        self.step = 1 + (self.curriculum.step + 1 if selected else 0)
+        """Write the state with the number of this start, and drop what is in flight."""
         try:  # with what is in flight: a start that is killed below is repeated by the next one
             self._save()
         finally:
             self.curriculum.drop(self.curriculum.ledger.tickets)
-        if self._writer is not None:
-            self._writer.take_means()  # forget groups whose lines are taken back
-            self._writer.begin(self.step - 1, is_lost)
 
     def _save(self) -> None:
         state = {"curriculum": self.curriculum.state_dict(), "start": self.start}
@@ -105,71 +88,31 @@ class SavedCurriculum:
         with self._lock:
             n, step, rollouts = self.curriculum.read_request(n, step, rollouts)
             if step > self.curriculum.step:  # a draw that is refused begins no step
-                self._end_step()
                 self._save()
-                self.step = max(self.step, step + 1)
             draw = self.curriculum.select(n, step=step, rollouts=rollouts)
-            if self._writer is not None:
-                self._writer.drawn(draw)
-                counts = zip(draw.tickets.tolist(), draw.rollouts.tolist(), strict=True)
-                self._rollouts |= {ticket: count for ticket, count in counts if count}
-            shifted = draw.tickets + (self.start << SHIFT)
-            return Draw(**vars(draw) | {"tickets": shifted})
+            return replace(draw, tickets=draw.tickets + (self.start << SHIFT))
 
     def observe(
-        self,
-        tickets: np.ndarray,
-        rewards: np.ndarray,
-        *,
-        named: Mapping[str, ArrayLike] | None = None,
-        sizes: np.ndarray | None = None,
+        self, tickets: np.ndarray, rewards: np.ndarray, *, named: Mapping[str, ArrayLike] | None = None
     ) -> Verdict:
-        """`Curriculum.observe`; groups of an earlier start are not admitted and have no mean.
-
-        Args:
-            tickets, rewards, named: as `Curriculum.observe` takes them.
-            sizes: int64 (P,), how many rollouts each group had, where the caller knows it.
-        """
+        """`Curriculum.observe`; groups of an earlier start are not admitted and have no mean."""
         with self._lock:
             known_P = self._is_known(tickets)
-            if known_P.all():
-                return self._observe(self._own(tickets), rewards, named, sizes)
             feedback = Feedback.read(tickets, rewards, named)
+            if known_P.all() or feedback.rewards.shape[:1] != tickets.shape:  # which the port refuses
+                return self.curriculum.observe(self._own(tickets), rewards, named=named)
             rows = np.flatnonzero(known_P)
-            verdict = self._observe(
+            verdict = self.curriculum.observe(
                 self._own(tickets[rows]),
                 feedback.rewards[rows],
-                {name: part_PG[rows] for name, part_PG in feedback.named.items()},
-                None if sizes is None else sizes[rows],
+                named={name: part_PG[rows] for name, part_PG in feedback.named.items()},
             )
             return _spread(verdict, rows, feedback.rewards.shape)
-
-    def _observe(
-        self,
-        tickets: np.ndarray,
-        rewards: np.ndarray,
-        named: Mapping[str, ArrayLike] | None,
-        sizes: np.ndarray | None,
-    ) -> Verdict:
-        prompts = self.curriculum.ledger.prompts_of(tickets)
-        verdict = self.curriculum.observe(tickets, rewards, named=named)
-        if self._writer is not None and len(tickets):
-            rewards_PG = np.asarray(rewards, np.float64)
-            sizes_P = self._sizes(tickets, rewards_PG) if sizes is None else sizes
-            try:
-                self._writer.groups(self.step, tickets, prompts, rewards_PG, verdict, sizes_P)
-            except (OSError, CurroError) as error:  # the groups are observed, and their verdict must arrive
-                warnings.warn(f"the run folder gets no further lines: {error}", UserWarning, stacklevel=2)
-                self._writer = None
-        return verdict
 
     def drop(self, tickets: np.ndarray) -> None:
         """`Curriculum.drop`; tickets of an earlier start were dropped when this one began."""
         with self._lock:
-            own = self._own(tickets[self._is_known(tickets)])
-            self.curriculum.drop(own)
-            if self._writer is not None:
-                self._writer.dropped(own)
+            self.curriculum.drop(self._own(tickets[self._is_known(tickets)]))
 
     def _is_known(self, tickets: np.ndarray) -> np.ndarray:
         """Which tickets this start gave out, bool (P,); False for tickets of earlier starts.
@@ -184,17 +127,6 @@ class SavedCurriculum:
 
     def _own(self, tickets: np.ndarray) -> np.ndarray:
         return tickets & ((1 << SHIFT) - 1)
-
-    def _sizes(self, tickets: np.ndarray, rewards_PG: np.ndarray) -> np.ndarray:
-        """How many rollouts each group had, int64 (P,), scored or not: as many as it was drawn with.
-
-        Where the host decides how many they are, all groups had the same number. A group had more where a
-        later one was scored.
-        """
-        longest = rewards_PG.shape[1]
-        drawn_P = np.array([self._rollouts.pop(ticket, longest) for ticket in tickets.tolist()], np.int64)
-        last_P = np.where(np.isnan(rewards_PG), 0, np.arange(1, longest + 1)).max(axis=1, initial=0)
-        return np.clip(drawn_P, last_P, longest)
 
     def _checkpoint(self, name: str) -> Path:
         return self.folder / "checkpoints" / f"{name}.npz"
@@ -223,19 +155,13 @@ class SavedCurriculum:
             self.start += 1
             self._begin()
 
-    def _end_step(self) -> None:
-        """Write the step's line, if groups have come since the last one."""
-        if self._writer is not None and self._writer.signal:
-            self._writer.step(self.step, self.curriculum.metrics())
-
     def close(self) -> None:
         """Write the state as it is, and let others use the folder."""
         with self._lock, self._opened:
-            self._end_step()
             self._save()
 
 
-def _spread(verdict: Verdict, rows: Sequence[int] | np.ndarray, shape: tuple[int, ...]) -> Verdict:
+def _spread(verdict: Verdict, rows: np.ndarray, shape: tuple[int, ...]) -> Verdict:
     """A verdict on P groups, of which those at `rows` were judged and the others count as dropped.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -38,10 +37,9 @@ def watch(
 
     os.nice(10)
     paths = find_runs(runs)
-    watched = [WatchedRun(path, name) for path, name in zip(paths, run_names(paths), strict=True)]
-    folders = [path for path in runs if path.is_dir() and path not in paths]
+    watched = [WatchedRun(path, str(path)) for path in paths]
     try:
-        server = WatchServer(watched, port, folders)
+        server = WatchServer(watched, port)
     except OSError as error:
         raise ConfigError(
             f"the page cannot have port {port}: {error.strerror}; choose another one with --port, or --port 0"
@@ -57,13 +55,3 @@ def watch(
             server.serve_forever()
         except KeyboardInterrupt:
             plain_console().print("stopped; the runs go on")
-
-
-def run_names(paths: Sequence[Path]) -> list[str]:
-    """Name each path by its last parts, as many as it takes to tell them apart."""
-    parts = [path.resolve().parts for path in paths]
-    for depth in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-depth:]) for part in parts]
-        if len(set(names)) == len(set(parts)):
-            return names
-    return [str(path) for path in paths]

@@ -6,23 +6,21 @@ other second whether it has changed (`refresh.js`).
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from curro.contrib.loopback import HOST, LoopbackServer
+from curro.contrib.loopback import HOST, LoopbackHandler, LoopbackServer
 from curro.core.errors import RunError
 from curro.core.text import printable
 from curro.rollout.evaluation_results import Sheet
-from curro.runs.folder import RunFolder, is_run
+from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
 from curro.runs.report.page import Live, comparison_figures, run_page, tables_page
 
@@ -59,15 +57,16 @@ class WatchedRun:
             self.error, self.history = printable(str(error)), None
             self.version = f"{self.path}:{self.error}"
 
-    def page(self, live: Live) -> str:
+    def page(self, version: str, several: bool) -> str:
         """Render the run's page, or the sentence that says why there is none yet."""
+        live = Live(version, self.error, several)
         if self.history is None or self.folder is None:
             note = [] if self.error else ["The run has not begun."]
             return tables_page(f"curro: {self.name}", None, note, live=live)
         return run_page(self.folder, self.history, live)
 
 
-def overview(runs: Sequence[WatchedRun], live: Live) -> str:
+def overview(runs: Sequence[WatchedRun], version: str) -> str:
     """Render the list and the curves of several runs."""
     histories = {run.name: run.history for run in runs if run.history is not None}
     return tables_page(
@@ -76,7 +75,7 @@ def overview(runs: Sequence[WatchedRun], live: Live) -> str:
         (),
         comparison_figures({name: [history] for name, history in histories.items()}),
         {run.name: str(i) for i, run in enumerate(runs)},
-        live,
+        Live(version),
     )
 
 
@@ -95,16 +94,14 @@ class WatchServer(LoopbackServer):
     Args:
         runs: what is shown.
         port: 0 takes a free one.
-        folders: folders of runs; a run that begins there later is shown too.
 
     Raises:
         OSError: the port is taken.
     """
 
-    def __init__(self, runs: Sequence[WatchedRun], port: int = 0, folders: Sequence[Path] = ()) -> None:
+    def __init__(self, runs: Sequence[WatchedRun], port: int = 0) -> None:
         self.runs = list(runs)
         self.secret = secrets.token_urlsafe(24)
-        self._folders = list(folders)
         self._drawing = threading.Lock()  # matplotlib's settings are the process's
         self._pages: dict[str, tuple[str, float, str]] = {}
         super().__init__(port, _Handler)
@@ -120,34 +117,23 @@ class WatchServer(LoopbackServer):
         What takes s seconds is rendered again after s / `SHARE` seconds at the earliest. None for a name
         without a page.
         """
+        shown = [run for i, run in enumerate(self.runs) if name in ("", str(i))]
+        if not shown:
+            return None
         with self._drawing:
-            self._add_new_runs()
-            numbers = {"": 0} if len(self.runs) == 1 else {str(i): i for i in range(len(self.runs))}
-            run = self.runs[numbers[name]] if name in numbers else None
-            if run is None and name:
-                return None
-            several = len(self.runs) > 1
-            shown = self.runs if run is None else [run]
             version, not_before, page = self._pages.get(name, ("", 0.0, ""))
             if time.monotonic() < not_before:
                 return version, page
             begun = time.thread_time()
-            for watched in shown:
-                watched.look()
-            new = f"{hash(tuple(watched.version for watched in shown)) & (1 << 63) - 1:x}"
+            for run in shown:
+                run.look()
+            new = f"{hash(tuple(run.version for run in shown)) & (1 << 63) - 1:x}"
             if new != version:
-                live = Live(new, run.error if run else "", several)
-                page = run.page(live) if run else overview(self.runs, live)
+                is_one = len(shown) == 1
+                page = shown[0].page(new, len(self.runs) > 1) if is_one else overview(shown, new)
             not_before = time.monotonic() + (time.thread_time() - begun) / SHARE
             self._pages[name] = new, not_before, page
             return new, page
-
-    def _add_new_runs(self) -> None:
-        shown = {run.path for run in self.runs}
-        for folder in self._folders:
-            with contextlib.suppress(OSError):  # it is being moved or mounted: a later look finds it
-                new = [path for path in sorted(folder.iterdir()) if path not in shown and is_run(path)]
-                self.runs += [WatchedRun(path, path.name) for path in new]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say what went wrong in a line; a browser that went away is nothing to say."""
@@ -166,12 +152,8 @@ _HEADERS = {
 }
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: WatchServer
-    server_version, sys_version = "curro", ""
-    protocol_version = "HTTP/1.1"
-    default_request_version = "HTTP/1.0"  # with 0.9 a malformed request would get no status
-    timeout = 60
 
     def do_GET(self) -> None:
         secret, _, name = self.path.removeprefix("/").partition("/")
@@ -190,12 +172,4 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, shown[1], "text/html")
 
     def _send(self, status: int, text: str, kind: str = "text/plain") -> None:
-        body = text.encode()
-        self.send_response(status)
-        sizes = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
-        for name, value in {**_HEADERS, **sizes}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    log_message: Callable[..., None] = lambda self, *_: None  # a page asks every other second
+        self.reply(status, text.encode(), f"{kind}; charset=utf-8", _HEADERS)

@@ -46,9 +46,8 @@ from curro.hosts.trl.seams import end_tokens, replaced
 from curro.reward.adapters import completion_text, trl_reward
 from curro.reward.environments.environment import Environment, episode_reward
 from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE
-from curro.rollout.fill import Fill, sized
+from curro.rollout.fill import Fill, release, sized
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
 

@@ -205,30 +205,26 @@ class Failure:
     wait: float = 0.0
 
 
+@dataclass(eq=False)
 class Server:
-    """One server: its address, and how patient to be with it.
-
-    Args:
-        url: with the path of the API, as `http://host:8000/v1`.
-        tokens: the most tokens of an answer; a longer one is not read.
-        connections: requests under way at once.
-        timeout: seconds that a request may take.
-        retries: how often a failed request is repeated.
-        backoff: seconds before the first repetition; each further one waits twice as long.
-        api_key: sent as the bearer token.
+    """One server and its options, which are those of `OpenAIEngine`.
 
     Attributes:
+        url: with the path of the API, as `http://host:8000/v1`.
+        tokens: the most tokens of an answer; a longer one is not read.
         asking: held by who finds out what the server gives; of the event loop last entered.
     """
 
-    def __init__(
-        self, url: str, *, tokens: int, connections: int, timeout: float, retries: int, backoff: float,
-        api_key: str | None,
-    ) -> None:  # fmt: skip
-        self.url, self.tokens, self.connections, self.timeout = url, tokens, connections, timeout
-        self.retries, self.backoff, self.api_key = retries, backoff, api_key
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
+    url: str
+    tokens: int
+    connections: int
+    timeout: float
+    retries: int
+    backoff: float
+    api_key: str | None
+    asking: asyncio.Lock = field(init=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def enter(self) -> None:
         """Make a client for this event loop: connections do not outlive theirs."""
@@ -276,14 +272,11 @@ class Server:
     async def only_model(self) -> str:
         """The name of the server's model."""
         try:
-            listed = await self._client.get("/models", cast_to=object)
+            names = [str(model.id) for model in (await self._client.models.list()).data]
         except openai.APIConnectionError as error:
             raise self._dead(error) from error
-        except (openai.APIError, ValueError, TooLongError) as error:
+        except (openai.APIError, ValueError, TypeError, AttributeError, TooLongError) as error:
             raise EngineError(f"{self.url} does not list its models ({error}): name the model") from error
-        models = listed.get("data") if isinstance(listed, Mapping) else None
-        models = models if isinstance(models, list) else []
-        names = [str(model.get("id")) for model in models if isinstance(model, Mapping)]
         if len(names) != 1:
             has = f"several: {', '.join(names)[:300]}" if names else "none to list"
             raise EngineError(f"name the model: {self.url} has {has}")
@@ -299,7 +292,8 @@ class Server:
                         path, cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
                     )
                     async with stream:
-                        if _is_whole(stream.response):
+                        media_type = stream.response.headers.get("content-type", "no type")
+                        if media_type.partition(";")[0].strip().lower() == "application/json":
                             whole = json.loads(await stream.response.aread())
                             if failure := _reported(whole):
                                 return failure
@@ -327,8 +321,7 @@ class Server:
                 return Failure(f"the connection broke ({error.__cause__ or error})")
         if answer.finish is not None:
             return answer
-        kind = stream.response.headers.get("content-type", "no type")
-        return Failure(f"the server's answer ({kind:.50}) stopped before its end")
+        return Failure(f"the server's answer ({media_type:.50}) stopped before its end")
 
     def _status(self, error: openai.APIStatusError, model: Any) -> Failure:
         """What to do about an error by its HTTP status."""
@@ -354,12 +347,6 @@ class Server:
     def _dead(self, error: Exception) -> EngineError:
         why = error.__cause__ or error
         return EngineError(f"no server answers at {self.url} ({why}): start it, or correct the address")
-
-
-def _is_whole(response: Any) -> bool:
-    """Whether the server answers with one JSON document, although a stream was asked for."""
-    media_type = response.headers.get("content-type", "").partition(";")[0]
-    return media_type.strip().lower() == "application/json"
 
 
 def _reported(answer: Any) -> Failure | None:
@@ -425,15 +412,8 @@ class OpenAIEngine:
                 f"not {connections}, {retries} and {timeout}"
             )
         self.settings = SamplingSettings(max_new_tokens, temperature, top_p)
-        self.server = Server(
-            base_url.rstrip("/") + ("" if address.path.strip("/") else "/v1"),
-            tokens=max_new_tokens,
-            connections=connections,
-            timeout=timeout,
-            retries=retries,
-            backoff=backoff,
-            api_key=api_key,
-        )
+        url = base_url.rstrip("/") + ("" if address.path.strip("/") else "/v1")
+        self.server = Server(url, max_new_tokens, connections, timeout, retries, backoff, api_key)
         self.model = model
         self.with_logprobs = tempered_logprobs or self.settings.is_plain
         self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p}

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from curro.core.errors import ConfigError, RunError
+from curro.core.errors import RunError
 from curro.core.text import printable, readable
 from curro.runs.folder import RunFolder
 from curro.runs.reader import GroupColumns, read_history
@@ -23,56 +20,22 @@ _WIDTH = 60
 
 
 def inspect_run(run: RunFolder | str | os.PathLike[str], n: int, console: Console) -> None:
-    """Print the prompt table's columns, and the first prompts of each ranking.
-
-    Then say how the run stands against uniform sampling.
-
-    Args:
-        n: prompts to show of each ranking.
+    """Print the first n prompts of each ranking, and how the run stands against uniform sampling.
 
     Raises:
-        RunError: no run, or one that has neither a prompt table nor a finished step.
-        ConfigError: n < 1.
+        RunError: no run, or one that has not finished a step.
     """
-    if n < 1:
-        raise ConfigError(f"the number of prompts to show is at least 1, not {n}")
-    folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    if folder.has_table or not folder.latest():
-        console.print(render_columns(folder.table()))
-    else:
-        console.print("The prompt table is saved with the first checkpoint; the run's groups so far:")
-    history = read_history(folder)
+    history = read_history(run)
     for ranking in rankings(history.groups, n):
         console.print(render_ranking(ranking))
     console.print(Text(verdict(history).sentence))
-
-
-def render_columns(table: pa.Table) -> Table:
-    """Summarise each column: its type, smallest, mean and largest value, and missing ones."""
-    shown = _table(f"{table.num_rows} prompts", ("column", "type", "least", "mean", "most", "missing"))
-    for name in table.column_names:
-        column = table[name]
-        if name == NUMBER or str(column.type) in ("string", "large_string"):
-            continue
-        values = pc.cast(column, pa.float64(), safe=False).to_numpy()
-        known = values[~np.isnan(values)]
-        with np.errstate(over="ignore", invalid="ignore"):
-            summary = [known.min(), known.mean(), known.max()] if len(known) else [np.nan] * 3
-        shown.add_row(
-            Text(printable(name)), str(column.type), *map(_number, summary), f"{len(values) - len(known)}"
-        )
-    return shown
-
-
-NUMBER = "prompt"
-"""The column of a prompt table that holds the prompts' numbers."""
 
 
 def render_ranking(ranking: Ranking) -> Table:
     """Show a ranking with its rule below."""
     shown = _table(ranking.title, ("row", "prompt", "visits", "now", "at step", "best", "at step"))
     shown.columns[1].justify = "left"
-    shown.caption = Text(ranking.rule, style="dim") if ranking.prompts else Text("none", style="dim")
+    shown.caption = Text(ranking.rule if ranking.prompts else "none", style="dim")
     for prompt in ranking.prompts:
         shown.add_row(
             f"{prompt.number}",
@@ -88,13 +51,9 @@ def render_ranking(ranking: Ranking) -> Table:
 
 def _table(title: str, columns: Iterable[str]) -> Table:
     shown = Table(title=Text(title), title_justify="left", caption_justify="left")
-    for i, name in enumerate(columns):
-        shown.add_column(Text(name), justify="right" if i else "left", overflow="fold")
+    for name in columns:
+        shown.add_column(name, justify="right", overflow="fold")
     return shown
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None or value != value else f"{value:.4g}"
 
 
 MOST_TEXT = 4000
@@ -137,9 +96,8 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
 
 def find_prompt(groups: GroupColumns, prompt: str) -> int | None:
     """Find a prompt's number by its key or else by its number; None for a prompt that was never drawn."""
-    rows = np.flatnonzero(pc.equal(groups.texts["key"], prompt).fill_null(False))
-    if len(rows):
-        return int(groups.prompt[rows[0]])
+    if prompt in groups.keys:
+        return int(groups.prompt[groups.keys.index(prompt)])
     if prompt.isascii() and prompt.isdigit() and len(prompt) < 16 and int(prompt) in groups.prompt:
         return int(prompt)
     return None
@@ -151,9 +109,8 @@ def written(text: str) -> Text:
 
 
 def _visits(history: PromptHistory, n: int) -> Table:
-    table = Table(title=Text(f"{history.count} visits, the latest first"), title_justify="left")
-    for name in ("step", "success", "", "chosen for", "trained on", "predicted"):
-        table.add_column(name, justify="right" if name in ("step", "success") else "left")
+    columns = ("step", "success", "", "chosen for", "trained on", "predicted")
+    table = _table(f"{history.count} visits, the latest first", columns)
     for visit in history.visits[:n]:
         table.add_row(
             f"{visit.step}",

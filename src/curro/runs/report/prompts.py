@@ -202,7 +202,7 @@ def reason_name(value: int) -> str:
 
 def _visit(groups: GroupColumns, row: int, lines: dict[tuple[int, str], dict[str, Any]]) -> Visit:
     step = int(groups.step[row])
-    kept = lines.get((step, str(groups.ticket(row))), {}).get("rollouts")
+    kept = lines.get((step, str(groups.tickets[row])), {}).get("rollouts")
     kept = kept if isinstance(kept, list) else []
     predicted = {name.removeprefix("predicted_"): values[row] for name, values in groups.predicted.items()}
     return Visit(

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, RunError
 from curro.core.files import replacing
 from curro.data import PromptSet, load_prompts
 from curro.methods.admission.band import DifficultyBand, between
-from curro.runs.estimate_folder import EstimateError, EstimateFolder
+from curro.runs.estimate_folder import EstimateFolder
 
 ORDERS = ("data", "easy-first")
 
@@ -24,13 +24,13 @@ def source_of(folder: EstimateFolder) -> PromptSet:
     """Load the data set that was estimated again.
 
     Raises:
-        EstimateError: it has changed since.
+        RunError: it has changed since.
         DataError: it is gone.
     """
     settings = folder.settings
     prompts = load_prompts(settings["data"], limit=settings["limit"], **settings["columns"])
     if prompts.fingerprint != settings["fingerprint"]:
-        raise EstimateError(
+        raise RunError(
             f"{settings['data']} has changed since it was estimated in {folder.path}: estimate it again"
         )
     return prompts
