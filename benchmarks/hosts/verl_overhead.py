@@ -29,7 +29,7 @@ from setup_run import TRAINERS, run
 import curro.hosts.verl.trainer
 from curro.hosts.verl.owner import CurriculumClient
 from curro.hosts.verl.replay import ReportingBuffer
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 from curro.rollout.polled_fill import PolledFill
 
 
@@ -66,7 +66,7 @@ class Timed(CPUSync):
 
 def write(folder: Path, prompts: int) -> list[str]:
     """The overrides for a model and a data set in this folder."""
-    tokenizer = load_tokenizer()
+    tokenizer = build_tokenizer()
     for part in (build_model(tokenizer, width=128, layers=4), tokenizer):
         part.save_pretrained(folder / "model")
     rows = [

@@ -29,7 +29,7 @@ from curro.lab import family as family_of
 from curro.lab.families.chains import ERROR_RATES
 from curro.lab.families.locks import Locks
 from curro.lab.family import Difficulty, Family, Kind, Problem, split_of
-from curro.lab.model import CHECKPOINTS, build_model, load_tokenizer
+from curro.lab.model import CHECKPOINTS, build_model, build_tokenizer
 from curro.lab.provider import verify_with
 from curro.methods.prediction.metis.template import Template, read_template
 from curro.reward import Reward
@@ -164,7 +164,7 @@ def warm_start(
     plan = warm or WARM[family.name]
     torch.manual_seed(seed)
     rng = random.Random(f"{family.name}/warm/{seed}")
-    tokenizer = load_tokenizer()
+    tokenizer = build_tokenizer()
     model = build_model(tokenizer, width=plan.width, layers=plan.layers)
     optimizers = _optimizers(model, plan.learning_rate)
     schedules = [

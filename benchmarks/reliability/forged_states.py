@@ -74,10 +74,10 @@ class Policy:
 def tiny_model() -> tuple[Any, Any]:
     import torch
 
-    from curro.lab.model import build_model, load_tokenizer
+    from curro.lab.model import build_model, build_tokenizer
 
     torch.manual_seed(0)
-    return build_model(load_tokenizer(), width=8, layers=1).base_model, load_tokenizer()
+    return build_model(build_tokenizer(), width=8, layers=1).base_model, build_tokenizer()
 
 
 def make(kind: str) -> Curriculum:

@@ -10,7 +10,7 @@ from pathlib import Path
 import datasets
 import torch
 
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 
 _load_dataset = datasets.load_dataset
 PROBLEMS, FEW = 64, 24
@@ -136,7 +136,7 @@ def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 250) -> No
     """
     torch.manual_seed(0)
     rng = random.Random(0)
-    tokenizer = load_tokenizer()
+    tokenizer = build_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_end|>"]})
     model = build_model(tokenizer, width=64, layers=2)
     vocabulary = sorted(token for token in tokenizer.get_vocab() if not token.startswith("<"))

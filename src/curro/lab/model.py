@@ -43,8 +43,8 @@ def build_model(tokenizer: PreTrainedTokenizerFast, *, width: int, layers: int) 
     return model
 
 
-def load_tokenizer(folder: Path = CHECKPOINTS / "chains") -> PreTrainedTokenizerFast:
-    """The tokenizer of a checkpoint folder; all of the lab's models have the same one.
+def build_tokenizer(folder: Path = CHECKPOINTS / "chains") -> PreTrainedTokenizerFast:
+    """Build the tokenizer of a checkpoint folder; all of the lab's models have the same one.
 
     Its tokens are printable ASCII, marks of sums, and some hundred words, among them those of METIS' prompts.
     Plain text starts with `<bos>` and is padded on the left. The chat template knows the roles system, user
@@ -56,7 +56,7 @@ def load_tokenizer(folder: Path = CHECKPOINTS / "chains") -> PreTrainedTokenizer
 def load_checkpoint(folder: Path) -> tuple[Any, PreTrainedTokenizerFast]:
     """The model (float32, on the CPU, in evaluation mode) and the tokenizer of a checkpoint folder."""
     model = Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    return model.eval(), load_tokenizer(folder)
+    return model.eval(), build_tokenizer(folder)
 
 
 def load(name: str) -> tuple[Any, PreTrainedTokenizerFast]:

@@ -204,7 +204,8 @@ class TrainSettings:
     )
     skip_empty_steps: bool = setting(
         False,
-        "Make no update after a step whose groups all have equal rewards. Otherwise AdamW's momentum does.",
+        "Make no update after a step whose groups all have equal rewards. Otherwise AdamW's momentum still "
+        "moves the weights.",
     )
     scale_rate: bool = setting(
         False, "Divide the learning rate by the square root of the metric signal/ratio while that is above 1."

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from trl.experimental.async_grpo import AsyncGRPOConfig
 
 from curro.contrib.trl_async import AsyncCurriculumGRPOTrainer
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 
 PROMPTS = 64
 
@@ -87,7 +87,7 @@ class Diary(AsyncCurriculumGRPOTrainer):
 
 def build_chat_tokenizer() -> PreTrainedTokenizerFast:
     """The lab's tokenizer, which TRL is told how to read messages of."""
-    tokenizer = load_tokenizer()
+    tokenizer = build_tokenizer()
     tokenizer.response_template = {"defaults": {"role": "assistant"}, "fields": {"content": {}}}
     return tokenizer
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.rollout.server_setup import on_loopback
 
-from curro.lab.model import load_tokenizer
+from curro.lab.model import build_tokenizer
 
-FIRST, OTHER, EOS = load_tokenizer().convert_tokens_to_ids(["5", "6", "<eos>"])
+FIRST, OTHER, EOS = build_tokenizer().convert_tokens_to_ids(["5", "6", "<eos>"])
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 from packaging.version import Version
 
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 
 LACKS = (
     (
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def model_folder(tmp_path_factory):
     """The tests' tiny model in a folder, from which TRL can load its reference model too."""
     folder = tmp_path_factory.mktemp("model")
-    tokenizer = load_tokenizer()
+    tokenizer = build_tokenizer()
     for part in (build_model(tokenizer, width=32, layers=1), tokenizer):
         part.save_pretrained(folder)
     return str(folder)

@@ -15,7 +15,7 @@ from datasets import Dataset
 from trl import GRPOConfig
 
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 
 PROMPTS = 24
 
@@ -64,7 +64,7 @@ def trainer(
 ) -> CurriculumGRPOTrainer:
     """A trainer; options that GRPOConfig knows go there, the others to the trainer."""
     torch.manual_seed(0)
-    tokenizer = load_tokenizer()
+    tokenizer = build_tokenizer()
     known = GRPOConfig.__dataclass_fields__
     arguments: dict[str, Any] = {
         "model": build_model(tokenizer, width=32, layers=1),

@@ -12,7 +12,7 @@ from transformers import TrainingArguments
 
 import curro
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
-from curro.lab.model import load_tokenizer
+from curro.lab.model import build_tokenizer
 
 
 class WithoutSelect(curro.Selection):
@@ -47,7 +47,7 @@ def messages(**part: Any) -> list[dict[str, Any]]:
 
 
 def without(part: str) -> Any:
-    tokenizer = load_tokenizer()
+    tokenizer = build_tokenizer()
     setattr(tokenizer, part, None)
     return tokenizer
 

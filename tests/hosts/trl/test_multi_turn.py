@@ -18,14 +18,14 @@ import curro
 from curro.cli import make_app
 from curro.data.prompt_set import PromptSet
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 from curro.reward.environments.environment import episode_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import evaluate
 
 TRAIN = make_app(["train"])
 
-TOKENIZER = load_tokenizer()
+TOKENIZER = build_tokenizer()
 
 
 class Guess:

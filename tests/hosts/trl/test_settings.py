@@ -16,7 +16,7 @@ from tests.hosts.trl.setup import PROMPTS, dataset, first_token_is_even, trainer
 from transformers import TrainerCallback
 
 from curro.hosts.trl import FillSettings, KeepRollouts
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 from curro.runs.folder import RunFolder
 
 
@@ -102,7 +102,7 @@ def test_a_setting_trains(tmp_path, model_folder, options):
     if "beta" in options:
         options["model"] = model_folder
     if "optimizers" in options:
-        model = build_model(load_tokenizer(), width=32, layers=1)
+        model = build_model(build_tokenizer(), width=32, layers=1)
         options |= {"model": model, "optimizers": (torch.optim.SGD(model.parameters(), lr=1e-2), None)}
     host = trainer(tmp_path, **options)
     before = [weight.detach().clone() for weight in host.model.parameters()]

@@ -17,7 +17,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from curro.hosts.verl.trainer import CurriculumTrainerColocateAsync, CurriculumTrainerSync
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 
 EngineRegistry.register("language_model", "fsdp2", device="cpu")(FSDPEngineWithLMHead)
 
@@ -127,7 +127,7 @@ class CPUAsync(CPUParts, CurriculumTrainerColocateAsync): ...
 def save_model(folder: Path) -> Path:
     """A model with random weights, whose tokens include those of the simulated rollouts."""
     torch.manual_seed(0)
-    tokenizer = load_tokenizer()
+    tokenizer = build_tokenizer()
     for part in (build_model(tokenizer, width=32, layers=1), tokenizer):
         part.save_pretrained(folder)
     return folder

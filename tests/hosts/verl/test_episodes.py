@@ -14,9 +14,9 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.workers.rollout.replica import TokenOutput
 
 from curro.core.errors import EnvironmentFailure
-from curro.lab.model import load_tokenizer
+from curro.lab.model import build_tokenizer
 
-TOKENIZER = load_tokenizer()
+TOKENIZER = build_tokenizer()
 ASKED = [{"role": "user", "content": "12 ="}]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from curro import CheckpointError, Curriculum
-from curro.lab.model import build_model, load_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 from curro.methods.prediction.value_model import ValueModel
 
 SIZE = 12
@@ -17,7 +17,7 @@ class Lent:
     """A tiny random model over prompts of several lengths."""
 
     def __init__(self, width=16):
-        self.tokenizer = load_tokenizer()
+        self.tokenizer = build_tokenizer()
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.model = build_model(self.tokenizer, width=width, layers=1)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from curro.core.errors import ConfigError, CurroError, EnvironmentFailure
-from curro.lab.model import load_tokenizer
+from curro.lab.model import build_tokenizer
 from curro.reward.environments.environment import ObservationTokens, episode_seed
 from curro.reward.environments.play import Trajectory, play
 
-TOKENIZER = load_tokenizer()
+TOKENIZER = build_tokenizer()
 EOS = TOKENIZER.eos_token_id
 
 
