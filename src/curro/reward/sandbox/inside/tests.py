@@ -200,12 +200,10 @@ class TestSide(Wire):
         self.constructed: set[int] = set()  # objects that the tests made with a class that they name
         self.kinds: set[int] = set()  # names that begin with a capital
         self.names: Names
-        self.data: dict[
-            str, Any
-        ] = {}  # the program's global names that are no functions, since the last call
-        self.parts: list[
-            tuple[StandIn, str, Any, Any]
-        ] = []  # containers that are attributes, as they were last
+        # the program's global names that are no functions, since the last call
+        self.data: dict[str, Any] = {}
+        # containers that are attributes, as they were last
+        self.parts: list[tuple[StandIn, str, Any, Any]] = []
 
     def refuse(self, reason: str) -> Any:
         self.refused = reason
