@@ -261,11 +261,13 @@ class _Worker:
 
     def _exchange(self, message: bytes, seconds: float | None) -> bytes | None:
         """The process's reply to a message, empty if it has ended; None if nothing came in time."""
-        try:
+        with contextlib.suppress(EOFError, OSError):  # it has ended
             self._connection.send_bytes(message)
-            return self._connection.recv_bytes() if self._connection.poll(seconds) else None
-        except (EOFError, OSError):
-            return b""
+            return self._reply(seconds)
+        return b""
+
+    def _reply(self, seconds: float | None) -> bytes | None:
+        return self._connection.recv_bytes() if self._connection.poll(seconds) else None
 
     def _end(self, seconds: float = 0.0) -> str:
         """End the process, unless it ends by itself in so many seconds, and say how it ended."""
