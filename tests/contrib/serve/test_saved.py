@@ -87,3 +87,19 @@ def test_a_forged_number_of_starts_is_refused(tmp_path, start):
     save_state(path, load_state(path) | {"start": start})
     with pytest.raises(CheckpointError, match="is not the state of a service"):
         opened(tmp_path)
+
+
+def test_no_ticket_is_given_out_before_the_number_of_its_start_is_written(tmp_path, monkeypatch):
+    def full(path, state):
+        raise CheckpointError("the disk is full")
+
+    saved = SavedCurriculum(Curriculum("uniform", 10), tmp_path)
+    saved.save("kept")
+    with monkeypatch.context() as patches:
+        patches.setattr("curro.core.checkpoint.save_state", full)
+        for ask in (lambda: saved.load("kept"), lambda: saved.select(2, step=0)):
+            with pytest.raises(CheckpointError, match="full"):
+                ask()
+    draw = saved.select(2, step=0)
+    assert (draw.tickets >> SHIFT).tolist() == [1, 1]
+    assert load_state(tmp_path / STATE)["start"] == 1

@@ -51,6 +51,7 @@ class SavedCurriculum:
     def __init__(self, curriculum: Curriculum, folder: Path) -> None:
         self.curriculum, self.folder = curriculum, folder
         self.start = 0
+        self._written_start = -1
         self._lock = RLock()
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
@@ -82,12 +83,17 @@ class SavedCurriculum:
     def _save(self) -> None:
         state = {"curriculum": self.curriculum.state_dict(), "start": self.start}
         checkpoint.save_state(self.folder / STATE, state)
+        self._written_start = self.start
 
     def select(self, n: int, step: int, rollouts: int | None = None) -> Draw:
-        """`Curriculum.select`; the first one of a later step writes the state of the step before."""
+        """`Curriculum.select`; the first one of a later step writes the state of the step before.
+
+        No ticket is given out before the number of its start is written: the next start would take it too.
+        """
         with self._lock:
             n, step, rollouts = self.curriculum.read_request(n, step, rollouts)
-            if step > self.curriculum.step:  # a draw that is refused begins no step
+            # a draw that is refused begins no step
+            if step > self.curriculum.step or self._written_start < self.start:
                 self._save()
             draw = self.curriculum.select(n, step=step, rollouts=rollouts)
             return replace(draw, tickets=draw.tickets + (self.start << SHIFT))
