@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tests.simulation.world import Killed, Saved, Trainer, Watched, World, same
+from tests.simulation.world import Killed, Trainer, Watched, World, same
 
 from curro.contrib.serve import ServedCurriculum
 from curro.contrib.serve.application import Service
@@ -39,7 +39,7 @@ class Served:
         self.service: Service | None = None
         self.back_at = 0.0
         self.step = self.power_losses = 0
-        self.followed: Saved | None = None
+        self.follow_next: list[list[Any]] = []
         world.disk.note = lambda: list(self.curriculum.calls)
 
     # ------------------------------ the service ------------------------------
@@ -47,15 +47,15 @@ class Served:
     def start(self) -> None:
         """A new process of the service goes on from what is on the disk."""
         self.curriculum = self.world.curriculum()
-        path = self.folder / STATE
-        self.followed = self.world.disk.saved(path)
-        before = -1 if self.followed is None else self.followed.start
+        saved = self.world.disk.saved(self.folder / STATE)
+        self.follow_next = [] if saved is None else [saved.note]
+        before = -1 if saved is None else saved.start
         load = self.curriculum.load_state_dict
 
         def followed(state: Any) -> None:
             load(state)
-            if self.followed is not None:
-                self.curriculum.follow(self.followed.note)
+            if self.follow_next:
+                self.curriculum.follow(self.follow_next.pop(0))
 
         self.curriculum.load_state_dict = followed  # type: ignore[method-assign]
         self.saved = SavedCurriculum(self.curriculum, self.folder)
@@ -140,9 +140,9 @@ class Served:
 
     def _answer(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
         assert self.service is not None
-        self.followed = None
-        if path == "/load":
-            self.followed = self.world.disk.saved(self.folder / "checkpoints" / "kept.npz")
+        kept = self.world.disk.saved(self.folder / "checkpoints" / "kept.npz") if path == "/load" else None
+        # a load whose start cannot be written goes back to what was before
+        self.follow_next = [] if kept is None else [kept.note, list(self.curriculum.calls)]
         _, reply = self.service.answer(method, path, body, JSON, headers.get(KEY, ""))
         self.world.disk.check()
         return reply

@@ -70,7 +70,7 @@ def bootstrap_interval(values: np.ndarray, seeds: int, degrees: int) -> Interval
     Should Know About the Bootstrap", arXiv 1411.5279).
 
     Args:
-        values: which may be infinite, of one resample each.
+        values: the statistic in each resample; it may be infinite.
         seeds: the fewest of any method on any task; 2 or more.
         degrees: of freedom: all of a method's seeds, less one for each of its tasks.
     """

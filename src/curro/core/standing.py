@@ -16,7 +16,7 @@ UNIFORM_LEAST = 16
 LEAST_CHOSEN = 32
 """The number of groups that the method chose itself from which on it is judged."""
 LEAST_GAIN, LEAST_DIFFERENCE = 1.1, 0.02
-"""How far above uniform sampling's share, as a factor and a difference, a method's finds no more."""
+"""A share must be above uniform sampling's by this factor and difference, or the method gains nothing."""
 MOST = 0.6
 """Uniform sampling's share of groups with a signal above which little can be saved."""
 FLAT = 0.9

@@ -89,17 +89,19 @@ def test_a_forged_number_of_starts_is_refused(tmp_path, start):
         opened(tmp_path)
 
 
-def test_no_ticket_is_given_out_before_the_number_of_its_start_is_written(tmp_path, monkeypatch):
+def test_a_load_whose_start_cannot_be_written_changes_nothing(tmp_path, monkeypatch):
     def full(path, state):
-        raise CheckpointError("the disk is full")
+        raise OSError("the disk is full")
 
-    saved = SavedCurriculum(Curriculum("uniform", 10), tmp_path)
+    saved = opened(tmp_path)
     saved.save("kept")
+    drawn = saved.select(2, 0)
     with monkeypatch.context() as patches:
         patches.setattr("curro.core.checkpoint.save_state", full)
-        for ask in (lambda: saved.load("kept"), lambda: saved.select(2, step=0)):
-            with pytest.raises(CheckpointError, match="full"):
-                ask()
-    draw = saved.select(2, step=0)
-    assert (draw.tickets >> SHIFT).tolist() == [1, 1]
-    assert load_state(tmp_path / STATE)["start"] == 1
+        with pytest.raises(OSError, match="full"):
+            saved.load("kept")
+    assert load_state(tmp_path / "live" / STATE)["start"] == saved.start == 0
+    saved.observe(drawn.tickets, np.array([[1.0, 0.0], [0.0, 0.0]]))
+    saved.load("kept")
+    assert (saved.select(2, 0).tickets >> SHIFT).tolist() == [1, 1]
+    saved.close()

@@ -51,7 +51,6 @@ class SavedCurriculum:
     def __init__(self, curriculum: Curriculum, folder: Path) -> None:
         self.curriculum, self.folder = curriculum, folder
         self.start = 0
-        self._written_start = -1
         self._lock = RLock()
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
@@ -74,26 +73,22 @@ class SavedCurriculum:
         return state
 
     def _begin(self) -> None:
-        """Write the state with the number of this start, and drop what is in flight."""
-        try:  # with what is in flight: a start that is killed below is repeated by the next one
-            self._save()
-        finally:
-            self.curriculum.drop(self.curriculum.ledger.tickets)
+        """Write the state with the number of this start, then drop what is in flight.
+
+        Another start would take a number that is not written, so no ticket may be given out under it.
+        """
+        self._save()  # with what is in flight: a start that is killed below is repeated by the next one
+        self.curriculum.drop(self.curriculum.ledger.tickets)
 
     def _save(self) -> None:
         state = {"curriculum": self.curriculum.state_dict(), "start": self.start}
         checkpoint.save_state(self.folder / STATE, state)
-        self._written_start = self.start
 
     def select(self, n: int, step: int, rollouts: int | None = None) -> Draw:
-        """`Curriculum.select`; the first one of a later step writes the state of the step before.
-
-        No ticket is given out before the number of its start is written: the next start would take it too.
-        """
+        """`Curriculum.select`; the first one of a later step writes the state of the step before."""
         with self._lock:
             n, step, rollouts = self.curriculum.read_request(n, step, rollouts)
-            # a draw that is refused begins no step
-            if step > self.curriculum.step or self._written_start < self.start:
+            if step > self.curriculum.step:  # a draw that is refused begins no step
                 self._save()
             draw = self.curriculum.select(n, step=step, rollouts=rollouts)
             return replace(draw, tickets=draw.tickets + (self.start << SHIFT))
@@ -150,16 +145,18 @@ class SavedCurriculum:
 
         Raises:
             CheckpointError: as `Curriculum.load` does; then the curriculum goes on as it was.
+            OSError: the state cannot be written, because the disk is full; the same holds.
         """
         with self._lock:
-            before = self.curriculum.state_dict()
+            state, start = self.curriculum.state_dict(), self.start
             try:
                 self.curriculum.load(self._checkpoint(name))
-            except CheckpointError:
-                self.curriculum.load_state_dict(before)
+                self.start += 1
+                self._begin()
+            except (CheckpointError, OSError):
+                self.curriculum.load_state_dict(state)
+                self.start = start
                 raise
-            self.start += 1
-            self._begin()
 
     def close(self) -> None:
         """Write the state as it is, and let others use the folder."""
