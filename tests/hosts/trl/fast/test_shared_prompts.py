@@ -18,7 +18,6 @@ from curro.hosts.trl.fast.shared_prompts import (
     SharedPrompts,
     completions_per_sequence,
     pack,
-    whole_groups,
 )
 from curro.rollout.engines.plain_generation import FewRandomNumbers, backbone_of, shared_prefixes
 from curro.training.saved_model import lora_config
@@ -118,8 +117,7 @@ def gradients(model: Any, loss: torch.Tensor) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "attention"), [*((kind, "sdpa") for kind in KINDS), ("qwen3", "eager")])
 def test_log_probabilities_entropies_and_gradients_are_those_of_a_plain_batch(kind, attention):
     model = model_of(kind, attn_implementation=attention)
     ids, mask, length = random_batch(1, [4, 2, 1, 5])
@@ -228,24 +226,9 @@ def test_long_completions_are_packed_as_far_as_it_pays():
     assert completions_per_sequence(100, 500, 4, 4096) == 4
 
 
-def test_micro_batches_keep_groups_whole_where_they_fit():
-    def part(prompts: list[int]) -> dict[str, Any]:
-        column = torch.tensor(prompts)[:, None]
-        return {
-            "prompt_ids": column,
-            "prompt_mask": column > 0,
-            "rows": column[:, 0],
-            "total": torch.tensor(8),
-        }
-
-    parts = whole_groups([part([1, 2, 3, 1]), part([2, 3, 1, 2])])
-    # three of prompt 1, and of the others none fits into the last row but a piece
-    assert [found["rows"].tolist() for found in parts] == [[1, 1, 1, 2], [2, 2, 3, 3]]
-    assert all(found["total"] == 8 for found in parts)
-
-
-@pytest.mark.parametrize("draws", [nullcontext, FewRandomNumbers])
-@pytest.mark.parametrize("kind", [*KINDS, "mistral"])
+@pytest.mark.parametrize(
+    ("kind", "draws"), [("qwen3", nullcontext), ("mistral", FewRandomNumbers), ("gpt_neox", FewRandomNumbers)]
+)
 def test_a_prefix_is_read_once_and_the_same_tokens_are_drawn(kind, draws):
     """Six rows of two prompts: the first token is computed twice, and later rows only where they differ."""
     model = model_of(kind).eval()
@@ -286,24 +269,10 @@ def weights_after(folder: Any, **options: Any) -> torch.Tensor:
 @pytest.mark.parametrize(
     "options",
     [
-        {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4},
-        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "loss_type": "dapo"},
+        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "loss_type": "bnpo"},
         {"beta": 0.1, "num_iterations": 2, "lora": 4},
-        {"mask_truncated_completions": True, "loss_type": "grpo"},
-        *(
-            {
-                "per_device_train_batch_size": 4,
-                "gradient_accumulation_steps": 4,
-                "max_steps": 1,
-                "learning_rate": 1.0,
-                **of_rows,
-            }
-            for of_rows in (
-                {"loss_type": "bnpo", "max_completion_length": 48, "scale_rewards": "none"},
-                {"top_entropy_quantile": 0.3},
-                {"entropy_coef": 9.0, "max_completion_length": 48},
-            )
-        ),
+        {"mask_truncated_completions": True, "entropy_coef": 9.0, "max_completion_length": 48},
+        {"top_entropy_quantile": 0.3},
     ],
 )
 def test_training_with_and_without_sharing_is_the_same_but_for_rounding(tmp_path, options):

@@ -19,7 +19,7 @@ from curro.hosts.trl.fast.flat_groups import (
     only_advantages_teach,
     rows_with_gradient,
 )
-from curro.hosts.trl.fast.shared_prompts import SharedPrompts, may_regroup, whole_groups
+from curro.hosts.trl.fast.shared_prompts import SharedPrompts
 from curro.rollout.engines.plain_generation import FewRandomNumbers, backbone_of, shared_prefixes
 
 
@@ -38,7 +38,6 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
     """
 
     args: GRPOConfig
-    _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
     _shared_prompts: SharedPrompts | None = None
     _rows_with_gradient: torch.Tensor | None = None
 
@@ -95,21 +94,6 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
             return super()._generate_single_turn(prompt_ids, *args, **kwargs)
 
     # ------------------------------ training ------------------------------
-
-    def _prepare_inputs(self, generation_batch: Any) -> Any:
-        """TRL's, which shuffles a generation's rows. Puts groups together again, so that they share prompts,
-        where the order within an optimizer step makes no difference.
-        """
-        before = self._buffered_inputs
-        inputs = super()._prepare_inputs(generation_batch)
-        parts = self._buffered_inputs
-        if parts is before or not parts or self._shared_prompts is None or not may_regroup(self):
-            return inputs
-        size = self.args.gradient_accumulation_steps
-        self._buffered_inputs = [
-            part for start in range(0, len(parts), size) for part in whole_groups(parts[start : start + size])
-        ]
-        return self._buffered_inputs[self._step % len(parts)]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         """TRL's loss, in which rollouts with advantage 0 have no graph, where only advantages teach."""

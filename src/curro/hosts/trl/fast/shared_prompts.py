@@ -13,7 +13,7 @@ completions of thousands of tokens would not pay. So a group is cut into as many
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -322,44 +322,3 @@ def _refusal(config: Any) -> str:
     if kinds:
         return f"it has layers of {', '.join(sorted(kinds))}"
     return ""
-
-
-def may_regroup(trainer: Any) -> bool:
-    """Whether the rows of an optimizer step may change micro-batches without a change of its gradient.
-
-    "bnpo" divides by the tokens of a micro-batch, the entropy bonus is a mean over them, and the threshold of
-    `top_entropy_quantile` is taken from its entropies.
-    """
-    return bool(
-        trainer.loss_type != "bnpo"
-        and trainer.top_entropy_quantile == 1
-        and not trainer._entropy_bonus_enabled
-    )
-
-
-def whole_groups(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The micro-batches of one optimizer step with the same rows, groups whole where they fit.
-
-    A micro-batch takes, again and again, the first of the remaining groups that fits whole; if none does, it
-    takes a piece of the next one.
-    """
-    rows = len(parts[0]["prompt_ids"])
-    names = [name for name, value in parts[0].items() if isinstance(value, torch.Tensor) and value.ndim]
-    if len(parts) == 1 or any(len(part[name]) != rows for part in parts for name in names):
-        return [dict(part) for part in parts]
-    joined = {name: torch.cat([part[name] for part in parts]) for name in names}
-    waiting = list(rows_by_prompt(joined["prompt_ids"], joined["prompt_mask"]).values())
-    order: list[int] = []
-    for end in range(rows, len(joined["prompt_ids"]) + 1, rows):
-        while len(order) < end:
-            free = end - len(order)
-            group = next((group for group in waiting if len(group) <= free), waiting[0])
-            order += group[:free]
-            waiting.remove(group)
-            if group[free:]:
-                waiting.insert(0, group[free:])
-    chosen = torch.tensor(order, device=joined["prompt_ids"].device).split(rows)
-    return [
-        {**part, **{name: joined[name][rows_of_part] for name in names}}
-        for part, rows_of_part in zip(parts, chosen, strict=True)
-    ]
