@@ -107,6 +107,7 @@ def test_failed_rollouts_have_no_reward(load, tmp_path):
     finish(whole), finish(part)
     part[0].status = Status.FAILED
     source.end_rollout([whole, part, lost])
+    assert part[0].reward == pytest.approx(np.mean([sample.reward for sample in part[1:]]))
     assert source.curriculum.metrics()["observed"] == 2
     assert source.curriculum.metrics()["dropped"] == 1
     assert source.fill.metrics()["fill/failed"] == 1
