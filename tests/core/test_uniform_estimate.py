@@ -66,6 +66,15 @@ def test_too_few_groups_say_nothing():
     assert all(np.isnan(value) for value in metrics.values())
 
 
+def test_settled_tickets_are_forgotten():
+    curriculum = Curriculum("uniform", 9)
+    draw = curriculum.select(9, step=0)
+    curriculum.drop(draw.tickets[:3])
+    curriculum.observe(draw.tickets[3:6], np.full((3, 2), np.nan))
+    curriculum.observe(draw.tickets[6:8], np.ones((2, 2)))
+    assert curriculum.state_dict()["meters"]["tickets"].tolist() == draw.tickets[8:].tolist()
+
+
 def test_dropped_groups_do_not_count_and_the_latest_1024_do():
     meter = GroupMeter(PromptTable(5000))
     meter.draw(np.arange(3000), np.ones(3000), np.zeros(3000))

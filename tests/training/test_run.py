@@ -429,19 +429,6 @@ def test_a_signal_that_the_reward_does_not_have():
         plan(settings(reward="lab+0.5*format", signal="maths"))
 
 
-def test_an_extended_run_that_is_killed_before_its_model_is_written_writes_it(run, monkeypatch):
-    run(settings(rollouts=STEP))
-    extended = settings(rollouts=STEP).extended(2 * STEP, "run")
-    with monkeypatch.context() as patched:
-        patched.setattr(training_run, "write_model", lambda *arguments: 1 / 0)
-        folder, error, _ = run(extended, resume=True)
-    assert isinstance(error, ZeroDivisionError)
-    assert not folder.model.exists()  # that of the first end would pass for the one of this budget
-    folder, complete, _ = run(extended, resume=True)
-    assert complete is True
-    assert folder.model.is_dir()
-
-
 def test_cispo_weighs_tokens_by_their_ratio(run, monkeypatch):
     """It is near 1 here, and below its ceiling: TRL's default of 0.2 would hold every token's at 0.2."""
     logs = []
@@ -450,21 +437,6 @@ def test_cispo_weighs_tokens_by_their_ratio(run, monkeypatch):
     )
     run(settings(loss_type="cispo", rollouts=STEP))
     assert [line["cispo_clip_ratio"] for line in logs if "cispo_clip_ratio" in line] == [0]
-
-
-def test_a_finished_run_that_is_extended_trains_as_one_with_the_larger_budget(run, tmp_path):
-    folder, complete, _ = run(settings(rollouts=2 * STEP))
-    assert complete is True
-    assert steps(folder)[-1] == 2
-    extended = settings(rollouts=2 * STEP).extended(4 * STEP, "run")
-    folder, complete, _ = run(extended, resume=True)
-    assert complete is True
-    assert steps(folder) == list(range(5))
-    whole = RunFolder.create(tmp_path / "whole", {})
-    assert train(plan(extended), whole)
-    assert [line["prompt"] for line in folder.groups()] == [line["prompt"] for line in whole.groups()]
-    assert model(folder) == model(whole)
-    assert "--resume with more --rollouts" in run(extended, resume=True)[2]
 
 
 def test_the_divergence_from_the_first_model_is_part_of_the_loss(run):

@@ -72,9 +72,8 @@ def test_the_commands_ask_before_anything_of_the_folder_runs(tmp_path):
     start += ["--eval-every", "0", "--eval-prompts", "1", "--eval-samples", "1", "--reward-workers", "0"]
     run_command("train", *start, "--reward", "./own_reward.py:score", "--out", "run", folder=work)
     (work / "own_reward.py").write_text(TRAP)
-    commands = [["train", "--resume", "run"], ["train", "--resume", "run", "--rollouts", "16"]]
-    commands += [["train", "--config", "run"], ["train", "--config", "run/config.json", "--seed", "1"]]
-    commands += [["compare", "--config", "run"]]
+    commands = [["train", "--resume", "run"], ["train", "--config", "run"]]
+    commands += [["train", "--config", "run/config.json", "--seed", "1"], ["compare", "--config", "run"]]
     for command in commands:
         said = run_command(*command, folder=work, status=2)
         assert said.startswith("curro: run")

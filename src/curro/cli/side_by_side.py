@@ -16,7 +16,6 @@ from rich.progress import Progress, TaskID
 from curro.cli.terminal import describe
 from curro.core.errors import ConfigError, CurroError, RunError
 from curro.runs.folder import RunFolder
-from curro.training.settings import TrainSettings
 
 POLL = 0.5
 """Seconds between looks at the runs."""
@@ -43,10 +42,7 @@ class TrainingRun:
 
     @property
     def complete(self) -> bool:
-        if not (self.path / "model").is_dir():
-            return False
-        folder = RunFolder.open(self.path)
-        return TrainSettings.of(folder.settings, f"{self.path}/config.json").is_spent(folder.latest())
+        return (self.path / "model").is_dir()
 
     @property
     def begun(self) -> bool:

@@ -39,8 +39,7 @@ def train(
         Path | None,
         typer.Option(
             rich_help_panel="Output",
-            help="Continue the run in this folder, with the settings that it was started with. Only "
-            "--rollouts can be given beside it: a larger budget extends the run, even a finished one.",
+            help="Continue the run in this folder, with the settings that it was started with.",
         ),
     ] = None,
     check_rows: Annotated[
@@ -63,14 +62,11 @@ def train(
     from curro.training.plan import plan
     from curro.training.trust import check, resume_command
 
-    rollouts = options["rollouts"]
     if resume is not None:
-        _refuse_others({"config": config, "out": out, **options, "rollouts": None})
+        _refuse_others({"config": config, "out": out, **options})
         folder = RunFolder.open(resume)
         refuse_links(folder.path)
         settings = TrainSettings.of(folder.settings, f"{resume}/config.json")
-        if rollouts is not None:
-            settings = settings.extended(rollouts, str(resume))
         if not trust:
             check(settings, f"{resume}/config.json")
     else:
@@ -97,11 +93,6 @@ def train(
     settings = planned.settings
     if resume is None:
         folder = RunFolder.create(folder.path, _config(planned))
-    elif rollouts is not None:
-        begun = folder.config
-        if isinstance(begun.get("command"), list):  # so that curro compare sees what it is now a run of
-            begun["command"].append(f"--rollouts={rollouts}")
-        folder.replace_config({**begun, **_settings_of(settings)})
     console = plain_console()
     console.print(f"run folder {folder.path}")
     if settings.reward == "auto" and planned.environment is None:
@@ -164,15 +155,12 @@ def _refuse_others(options: dict[str, Any]) -> None:
         )
 
 
-def _settings_of(settings: TrainSettings) -> dict[str, Any]:
-    return {"settings": settings.as_dict(), "steps": settings.steps}
-
-
 def _config(planned: Plan) -> dict[str, Any]:
     packages = ("curro", "torch", "transformers", "trl", "numpy")
     return {
         "command": sys.argv[1:],
-        **_settings_of(planned.settings),
+        "settings": planned.settings.as_dict(),
+        "steps": planned.settings.steps,
         "curriculum": planned.curriculum.config,
         "versions": {name: version(name) for name in packages},
     }

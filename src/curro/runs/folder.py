@@ -148,11 +148,6 @@ class RunFolder:
         """What the run was started with."""
         return read_object(self._config)
 
-    def replace_config(self, config: Mapping[str, Any]) -> None:
-        """Write down other settings, for a run that is extended."""
-        with self.locked():
-            write_object(self._config, config)
-
     @property
     def settings(self) -> dict[str, Any]:
         """What `curro train` was told, complete.

@@ -38,7 +38,7 @@ class GroupColumns:
             and how many of them were cut at the length limit; NaN where the run did not write it down.
         source: int64, the number of the prompt's source in `sources`; -1 without one.
         predicted: by the names of `PREDICTED` that the run has, float64, NaN where a group had no prediction.
-        earlier: int64, the row of the same prompt's group before, -1 at its first visit.
+        latest: bool, whether it is its prompt's last.
         sources: the names of the sources.
         keys, texts, tickets: each group's, None where the line has none.
     """
@@ -55,23 +55,11 @@ class GroupColumns:
     cut: np.ndarray
     source: np.ndarray
     predicted: Mapping[str, np.ndarray]
-    earlier: np.ndarray
+    latest: np.ndarray
     sources: list[str]
     keys: list[str | None]
     texts: list[str | None]
     tickets: list[int | None]
-
-    @property
-    def first(self) -> np.ndarray:
-        """bool (F,), whether a group is its prompt's first."""
-        return self.earlier < 0
-
-    @property
-    def latest(self) -> np.ndarray:
-        """bool (F,), whether a group is its prompt's last."""
-        last = np.ones(len(self.prompt), np.bool_)
-        last[self.earlier[self.earlier >= 0]] = False
-        return last
 
     def key(self, row: int) -> str:
         """The key of a group's prompt; its number where the line has none."""
@@ -240,7 +228,7 @@ def _read_groups(path: Path, rules: PromptTable) -> GroupColumns:
         admitted=np.array([is_admitted is not False for is_admitted in cells["admitted"]], np.bool_),
         source=np.array([sources.get(name or "", -1) for name in texts["source"]], np.int64),
         predicted={name: values for name, values in predicted.items() if not np.isnan(values).all()},
-        earlier=_earlier(columns["prompt"]),
+        latest=_latest(columns["prompt"]),
         sources=list(sources),
         keys=texts["key"],
         texts=texts["text"],
@@ -268,10 +256,8 @@ def _check(
         )
 
 
-def _earlier(prompts: np.ndarray) -> np.ndarray:
-    """The row of each prompt's group before, int64; -1 at its first visit."""
-    order = np.argsort(prompts, kind="stable")
-    repeated = np.flatnonzero(prompts[order][1:] == prompts[order][:-1])
-    earlier = np.full(len(prompts), -1)
-    earlier[order[repeated + 1]] = order[repeated]
-    return earlier
+def _latest(prompts: np.ndarray) -> np.ndarray:
+    """Whether each group is its prompt's last, bool."""
+    latest = np.zeros(len(prompts), np.bool_)
+    latest[len(prompts) - 1 - np.unique(prompts[::-1], return_index=True)[1]] = True
+    return latest

@@ -57,15 +57,18 @@ _READ: dict[str, Callable[[], float]] = {"seconds": time.perf_counter, "cpu_seco
 
 
 class Clock:
-    """The wall-clock seconds and the processor seconds of a run, while the clock is not stopped.
-
-    Attributes:
-        spent: both, by the names `seconds` and `cpu_seconds`.
-    """
+    """The wall-clock seconds and the processor seconds of a run, while the clock is not stopped."""
 
     def __init__(self) -> None:
-        self.spent = dict.fromkeys(_READ, 0.0)
+        self._before = dict.fromkeys(_READ, 0.0)
         self._since: dict[str, float] | None = None
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Both, by the names `seconds` and `cpu_seconds`."""
+        if self._since is None:
+            return dict(self._before)
+        return {name: before + _READ[name]() - self._since[name] for name, before in self._before.items()}
 
     def start(self) -> None:
         """Count from now on."""
@@ -73,16 +76,7 @@ class Clock:
 
     def stop(self) -> None:
         """Count no more."""
-        self.lap()
-        self._since = None
-
-    def lap(self) -> None:
-        """Add the time since `start`, or since the lap before, unless the clock is stopped."""
-        if self._since is not None:
-            before = self._since
-            self.start()
-            for name, since in self._since.items():
-                self.spent[name] += since - before[name]
+        self._before, self._since = self.spent, None
 
     def leave_out(self, seconds: float) -> None:
         """Do not count so many of the seconds since `start`."""
@@ -91,7 +85,7 @@ class Clock:
 
     def set_to(self, spent: Mapping[str, Any]) -> None:
         """Go on from what a line of metrics says."""
-        self.spent = {name: float(spent.get(name, 0.0)) for name in self.spent}
+        self._before = {name: float(spent.get(name, 0.0)) for name in _READ}
         if self._since is not None:
             self.start()
 
@@ -253,7 +247,6 @@ class RunWriter:
     def step(self, step: int, metrics: Mapping[str, float]) -> dict[str, Any]:
         """Write down a training step, counted from 1, with these metrics beside its rewards and its time."""
         self._begin_after(step - 1)
-        self.clock.lap()
         line = {"step": step, "rollouts": self.rollouts, **self.clock.spent, **self.take_means(), **metrics}
         self.folder.append_metrics(line)
         return line

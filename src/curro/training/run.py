@@ -161,7 +161,7 @@ def train(
     """
     with folder.locked():
         if folder.model.is_dir() and plan.settings.is_spent(folder.latest()):
-            say("the run is complete: --resume with more --rollouts extends it")
+            say("the run is complete")
         else:
             compute_with(plan.settings.threads)
             if not _train(plan, folder, resume, on_step, say):
@@ -197,8 +197,6 @@ def _train(
     last = _find_checkpoint(folder, recorder, say) if resume else None
     trainer = _trainer(plan, recorder)
     _try_prompts(plan, [plan.prompts, *(part.prompts for part in held_out)])
-    if folder.model.is_dir():  # the end before the run was extended, which the checkpoint has too
-        shutil.rmtree(folder.model)
     if last is not None and recorder.spent:
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)

@@ -316,10 +316,7 @@ class TrainSettings:
         return -(-self.rollouts // self.rollouts_per_step)
 
     def is_spent(self, last: Mapping[str, Any] | None) -> bool:
-        """Whether a run with this last line of metrics has reached the budget; asked of complete settings.
-
-        A saved model alone does not show it: a run that is extended still has the model of its first end.
-        """
+        """Whether a run with this last line of metrics has reached the budget; asked of complete settings."""
         return last is None or last["step"] >= self.steps or last["rollouts"] >= self.rollouts
 
     def complete(self, prompts: int) -> TrainSettings:
@@ -362,14 +359,6 @@ class TrainSettings:
         """Raises ConfigError if no model is named and the data has none of its own."""
         if self.model is None and self.family is None:
             raise ConfigError(f"name a model for {self.data}: --model with a folder, a hub id or lab:NAME")
-
-    def extended(self, rollouts: int, run: str) -> TrainSettings:
-        """The settings with a larger budget, to extend a run."""
-        if rollouts <= self.rollouts:
-            raise ConfigError(
-                f"{run} has a budget of {self.rollouts} rollouts: extend it with a larger one in --rollouts"
-            )
-        return replace(self, rollouts=rollouts)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -130,13 +130,7 @@ def by_prompt(prompt, rollout):
 
 
 def number(group):
-    first = group[0][0] if isinstance(group[0], list) else group[0]
-    return int(first.prompt[1:])
-
-
-def divide(group):
-    """A rollout as two samples, the reward on both."""
-    return [[sample, copy.deepcopy(sample)] for sample in group]
+    return int(group[0].prompt[1:])
 
 
 def finish(group, rewards=by_prompt):
@@ -145,7 +139,7 @@ def finish(group, rewards=by_prompt):
     return group
 
 
-def generate(args, source, load, *, rewards=by_prompt, fan_out=False):
+def generate(args, source, load, *, rewards=by_prompt):
     """One rollout, as slime's `generate_rollout`: groups that were asked for too many are cut off.
 
     Returns the batch, and the prompts in the order in which they were rolled out.
@@ -157,7 +151,6 @@ def generate(args, source, load, *, rewards=by_prompt, fan_out=False):
             pending += source.get_samples(args.over_sampling_batch_size)
         group = finish(pending.pop(0), rewards)
         asked.append(number(group))
-        group = divide(group) if fan_out else group
         every.append(group)
         output = keep(args, group)
         assert isinstance(output, DynamicFilterOutput)

@@ -57,17 +57,6 @@ def test_groups_that_are_cut_off(load, tmp_path, partial):
     assert balanced(source)
 
 
-def test_rollouts_that_were_divided_into_samples(load, tmp_path):
-    args = arguments(tmp_path, curro={"selection": "uniform", "advantage": "group"})
-    source = source_of(args, load)
-    data, _ = generate(args, source, load, fan_out=True)
-    flat = [sample for group in data for rollout in group for sample in rollout]
-    raw, credited = load(args.custom_reward_post_process_path)(args, flat)
-    assert raw == [sample.reward for sample in flat]
-    means = np.array(raw).reshape(3, 8).mean(axis=1).repeat(8)
-    assert credited == pytest.approx(np.array(raw) - means)
-
-
 def test_the_curriculum_credits(load, tmp_path):
     args = arguments(tmp_path, curro={"selection": "pspo", "advantage": "smoothed", "seed": 3})
     source = source_of(args, load)
@@ -84,8 +73,7 @@ def test_the_curriculum_credits(load, tmp_path):
         load(args.custom_reward_post_process_path)(copy.copy(args), flat)
 
 
-@pytest.mark.parametrize("fan_out", [False, True])
-def test_groups_without_credit_leave_slimes_loss(load, tmp_path, fan_out):
+def test_groups_without_credit_leave_slimes_loss(load, tmp_path):
     """Every answer is right, so that the second batch has solved prompts that stay solved."""
     method = "prioritized-replay-published:retest_every=1,retest_solved=3"
     args = arguments(tmp_path, reward_key="score", curro={"selection": method, "signal": "right"})
@@ -93,11 +81,10 @@ def test_groups_without_credit_leave_slimes_loss(load, tmp_path, fan_out):
     removed = []
     for _ in range(2):
         data, _ = generate(
-            args, source, load, fan_out=fan_out,
+            args, source, load,
             rewards=lambda prompt, rollout: {"score": 1 + by_prompt(prompt, rollout), "right": 1.0},
         )  # fmt: skip
-        flat = [sample for group in data for part in group for sample in (part if fan_out else [part])]
-        removed.append({sample.remove_sample for sample in flat})
+        removed.append({sample.remove_sample for group in data for sample in group})
     assert removed == [{False}, {True}]
 
 
@@ -120,6 +107,7 @@ def test_failed_rollouts_have_no_reward(load, tmp_path):
     finish(whole), finish(part)
     part[0].status = Status.FAILED
     source.end_rollout([whole, part, lost])
+    assert part[0].reward == pytest.approx(np.mean([sample.reward for sample in part[1:]]))
     assert source.curriculum.metrics()["observed"] == 2
     assert source.curriculum.metrics()["dropped"] == 1
     assert source.fill.metrics()["fill/failed"] == 1
@@ -141,14 +129,14 @@ def test_a_rollout_without_a_reward_gets_the_mean_of_its_group(load, tmp_path, m
         assert credited[:4] == pytest.approx([0.0, -1 / 3, -1 / 3, 2 / 3])
 
 
-@pytest.mark.parametrize("fan_out", [False, True])
-def test_a_group_of_different_prompts_is_refused(load, tmp_path, fan_out):
+def test_a_group_of_different_prompts_is_refused(load, tmp_path):
     source = source_of(arguments(tmp_path), load)
     first, second = source.get_samples(2)
     finish(first), finish(second)
-    mixed = [*first[1:], [second[0]]] if fan_out else [*first[1:], second[0]]
     with pytest.raises(ConfigError, match=r"samples of different prompts \(their tickets are 0, 1\)"):
-        source.observe(mixed)
+        source.observe([*first[1:], second[0]])
+    with pytest.raises(ConfigError, match="divided into several samples: return one"):
+        source.observe([first[:2], *first[2:]])
     first[0].metadata = {}
     with pytest.raises(ConfigError, match=r"their tickets are None, 0\)"):
         source.observe(first)

@@ -91,7 +91,7 @@ def test_the_owner_asks_the_policy_for_entropies_while_the_other_waits(ranks):
 
 def test_the_gradient_of_both_processes_together_is_that_of_equation_9(made_once):
     owner, other = in_two_processes(made_once, "metis")
-    assert len(owner) == 5
+    assert len(owner) == 3
     for name, found in owner.items():
         assert found["weights"] == other[name]["weights"], name
         assert other[name]["auxiliary_samples"] == 0, "the curriculum is the owner's"

@@ -17,10 +17,7 @@ from curro.methods.prediction.metis import predictor
 METIS = {"name": "metis", "candidates": 2, "max_tokens": 6, "template": "lab", "weight": 1.0}
 TWO_UPDATES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 4}
 RESUMED: dict[str, tuple[int, dict[str, Any]]] = {
-    "published replay": (2, {"curriculum": "prioritized-replay:variant=published", "max_steps": 4}),
     # three updates with two a generation: the checkpoint falls into the middle of one
-    "two iterations": (3, {"num_iterations": 2, "max_steps": 5}),
-    "two updates a generation": (3, {**TWO_UPDATES, "max_steps": 5}),
     "accumulation": (3, {**TWO_UPDATES, "steps_per_generation": 2, "max_steps": 5}),
     "METIS, two iterations": (3, {"curriculum": METIS, "num_iterations": 2, "max_steps": 5}),
     "METIS, two updates a generation": (3, {"curriculum": METIS, **TWO_UPDATES, "max_steps": 5}),
@@ -57,17 +54,13 @@ def test_the_log_names_a_checkpoint_of_an_earlier_run(tmp_path, caplog):
     sentence = f"{tmp_path / 'checkpoint-1'} is of an earlier run, and this run begins anew: resuming would"
     trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
     assert "earlier run" not in caplog.text
+    with pytest.raises(curro.CheckpointError, match="there is no checkpoint"):
+        trainer(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-9"))
     trainer(tmp_path, max_steps=1).train()
     assert caplog.text.count(sentence) == 1
     caplog.clear()
     trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)
     assert "earlier run" not in caplog.text
-
-
-def test_rollouts_that_are_left_are_saved_as_plain_tensors(tmp_path):
-    trainer(tmp_path, save_strategy="steps", save_steps=3, num_iterations=2).train()
-    saved = load_file(tmp_path / "checkpoint-3" / "curro" / "rollouts-0.safetensors")
-    assert saved["0/completion_ids"].shape[0] == 16
 
 
 def test_the_last_checkpoint_that_was_saved_whole_is_resumed_from(tmp_path):
@@ -80,13 +73,6 @@ def test_the_last_checkpoint_that_was_saved_whole_is_resumed_from(tmp_path):
 
 def test_a_state_that_trl_did_not_write_is_refused(tmp_path):
     trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
-    (tmp_path / "checkpoint-1" / "trainer_state.json").write_text('{"global_step": 1, "log_history": []}')
-    with pytest.raises(curro.CheckpointError, match="train_batch_size"):
-        trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)
-
-
-def test_a_state_with_a_field_of_another_type_is_refused(tmp_path):
-    trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
     path = tmp_path / "checkpoint-1" / "trainer_state.json"
     written = json.loads(path.read_text())
     checkpoints.check_state(path.parent)
@@ -95,6 +81,9 @@ def test_a_state_with_a_field_of_another_type_is_refused(tmp_path):
         path.write_text(json.dumps(written | {name: value}))
         with pytest.raises(curro.CheckpointError, match=f"{name} in trainer_state"):
             checkpoints.check_state(path.parent)
+    path.write_text('{"global_step": 1, "log_history": []}')
+    with pytest.raises(curro.CheckpointError, match="train_batch_size"):
+        trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +94,10 @@ def test_a_state_with_a_field_of_another_type_is_refused(tmp_path):
 def test_rollouts_that_do_not_fit_this_run_are_left_out(tmp_path, model_folder, caplog, other):
     options = {"model": model_folder, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1}
     trainer(tmp_path, max_steps=1, **options).train()
+    saved = load_file(tmp_path / "checkpoint-1" / "curro" / "rollouts-0.safetensors")
+    assert saved["0/completion_ids"].shape[0] == 16
     again = trainer(tmp_path, max_steps=2, **options | other)
     again.train(resume_from_checkpoint=True)
     assert caplog.text.count("they are left out") == 1
     assert again.curriculum.metrics()["in_flight"] == 0
     assert again.curriculum.metrics()["observed"] == 4 + again.args.generation_batch_size // 4
-
-
-def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(curro.CheckpointError, match="there is no checkpoint"):
-        trainer(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-9"))

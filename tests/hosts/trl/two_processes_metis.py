@@ -15,29 +15,27 @@ predictor.read_prediction = value_of
 folder = Path(sys.argv[1])
 report = {}
 SCHEDULES = {
-    "at once": {"per_device_train_batch_size": 8},
-    "accumulated": {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
-    "more slots than auxiliary samples": {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4},
-    "filled": {"per_device_train_batch_size": 8, "admission": "band:0.4,0.6"},
-}
+    "at once": {"per_device_train_batch_size": 8, "loss_type": "dr_grpo"},
+    "more slots than auxiliary samples": {
+        "per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "loss_type": "dapo",
+    },
+    "filled": {"per_device_train_batch_size": 8, "admission": "band:0.4,0.6", "loss_type": "dapo"},
+}  # fmt: skip
 for name, schedule in SCHEDULES.items():
-    for loss_type in ("dr_grpo", "dapo") if name == "at once" else ("dapo",):
-        diary = Diary()
-        model, host, further = trained_with_and_without(
-            folder, diary, weights, loss_type=loss_type, **schedule
-        )
-        entry = {"weights": float(weights(host.model).abs().sum())}
-        parts = [record.verdict.auxiliary_samples for record in diary.records]
-        entry["auxiliary_samples"] = sum(len(part.advantages) for part in parts)
-        if parts:
-            shares = [len(part.advantages) / entry["auxiliary_samples"] for part in parts]
-            gradients = [judge_gradient(model, part) for part in parts]
-            expected = sum(share * gradient for share, gradient in zip(shares, gradients, strict=True))
-            mean_length = host.state.log_history[0]["completions/mean_length"]
-            expected = expected / {"dr_grpo": host.max_completion_length}.get(loss_type, mean_length)
-            entry["error"] = float((further - 0.5 * expected).abs().max())
-            entry["size"] = float(expected.abs().max())
-        entry["logged"] = "judge/loss" in host.state.log_history[0]
-        report[f"{name}/{loss_type}"] = entry
+    diary = Diary()
+    model, host, further = trained_with_and_without(folder, diary, weights, **schedule)
+    entry = {"weights": float(weights(host.model).abs().sum())}
+    parts = [record.verdict.auxiliary_samples for record in diary.records]
+    entry["auxiliary_samples"] = sum(len(part.advantages) for part in parts)
+    if parts:
+        shares = [len(part.advantages) / entry["auxiliary_samples"] for part in parts]
+        gradients = [judge_gradient(model, part) for part in parts]
+        expected = sum(share * gradient for share, gradient in zip(shares, gradients, strict=True))
+        mean_length = host.state.log_history[0]["completions/mean_length"]
+        expected = expected / {"dr_grpo": host.max_completion_length}.get(host.loss_type, mean_length)
+        entry["error"] = float((further - 0.5 * expected).abs().max())
+        entry["size"] = float(expected.abs().max())
+    entry["logged"] = "judge/loss" in host.state.log_history[0]
+    report[name] = entry
 rank = host.accelerator.process_index
 (folder / f"rank{rank}.json").write_text(json.dumps(report))

@@ -19,27 +19,26 @@ GATES = {
         "+curro.admission.name=band", "+curro.admission.low=0", "+curro.admission.high=1",
         "+curro.signal=acc",
     ],
-    "variance": ["+curro.admission.name=variance", "+curro.admission.low=0.1"],
     "signal": ["+curro.admission=signal"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", ["band of the signal", "signal"])
 def test_batches_are_full_of_admitted_groups_and_all_groups_are_observed(tmp_path, gate):
-    done = run(tmp_path / "out", *GATES[gate], "+curro.selection=prioritized-replay", steps=4)
+    done = run(tmp_path / "out", *GATES[gate], "+curro.selection=prioritized-replay", steps=3)
     twin = Twin(done)
-    for step in range(1, 5):
+    for step in range(1, 4):
         twin.step(step, BATCH)
     assert done.asked == twin.asked  # replacements too, and none too many
     updates = done.trainer.actor_rollout_wg.updates
-    assert len(updates) == 4
+    assert len(updates) == 3
     for groups in map(groups_of, updates):
         assert [len(advantages) for advantages in groups.values()] == [SIZE] * BATCH
         assert all(twin.admitted[uid] for uid in groups)
     rejected = sum(not admitted for admitted in twin.admitted.values())
     assert rejected > 0
     assert done.metrics["observed"] == len(done.asked)
-    assert done.metrics["admitted"] == 4 * BATCH
+    assert done.metrics["admitted"] == 3 * BATCH
     assert sum(entry["fill/rejected"] for entry in done.history) == rejected
     assert sum(entry["fill/given_out"] for entry in done.history) == len(done.asked)
     assert all(0 <= entry.get("fill/rejected_reward", 0) <= 1 for entry in done.history)
@@ -71,8 +70,14 @@ def test_estimates_have_fewer_rollouts_and_are_not_trained_on(tmp_path, mode):
         assert done.asked == twin.asked
 
 
-@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])
-@pytest.mark.parametrize("settings", [[], ["+curro.admission=signal"], ["+curro.advantage=group"]])
+@pytest.mark.parametrize(
+    ("mode", "settings"),
+    [
+        ("curro_sync", ["+curro.admission=signal"]),
+        ("curro_sync", ["+curro.advantage=group"]),
+        ("curro_colocate_async", []),
+    ],
+)
 def test_a_budget_is_divided_among_the_prompts_that_are_fetched_together(tmp_path, mode, settings):
     done = run(
         tmp_path / "out", "+curro.selection=prioritized-replay", "+curro.allocation='simulation:Ragged'",
@@ -91,8 +96,14 @@ def test_a_budget_is_divided_among_the_prompts_that_are_fetched_together(tmp_pat
     assert done.metrics["observed"] >= 3 * BATCH
 
 
-@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async", "curro_separate_async"])
-@pytest.mark.parametrize("settings", [[], ["+curro.admission=signal", "+curro.advantage=leave-one-out"]])
+@pytest.mark.parametrize(
+    ("mode", "settings"),
+    [
+        ("curro_sync", []),
+        ("curro_colocate_async", ["+curro.admission=signal", "+curro.advantage=leave-one-out"]),
+        ("curro_separate_async", ["+curro.admission=signal", "+curro.advantage=leave-one-out"]),
+    ],
+)
 def test_the_first_rewards_decide_who_gets_the_rest_of_a_steps_budget(tmp_path, mode, settings):
     is_separate = mode == "curro_separate_async"  # of which each step has two updates
     done = run(

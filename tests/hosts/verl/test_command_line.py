@@ -117,9 +117,3 @@ def test_a_broken_plugin_says_why():
     assert (
         done.stderr.count("curro.hosts.verl.replay") >= 2
     )  # in the log, when verl loads it, and in the error
-
-
-def test_without_plugins_verl_says_that_the_mode_is_unknown():
-    program = "from verl.trainer.ppo.v1 import get_trainer_cls; get_trainer_cls('curro_sync')"
-    done = in_new_process(program, VERL_USE_EXTERNAL_PLUGINS="none")
-    assert "Unknown trainer 'curro_sync'" in done.stderr

@@ -16,11 +16,10 @@ from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
 
 
-@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])
-def test_groups_tokens_rollouts_predictions_and_held_out_scores(tmp_path, mode):
+def test_groups_tokens_rollouts_predictions_and_held_out_scores(tmp_path):
     done = run(
         tmp_path / "out",
-        f"trainer.v1.trainer_mode={mode}",
+        "trainer.v1.trainer_mode=curro_colocate_async",
         "+curro.selection=posterior",
         "+curro.keep_rollouts=2",
         f"data.max_response_length={WIDTH}",

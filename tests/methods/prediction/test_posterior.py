@@ -50,6 +50,7 @@ def test_prior_and_posterior_after_one_group():
     now = posterior.combine(np.array([0]), 3)
     np.testing.assert_allclose(np.ravel(now[:2]), [728 / 59, 514 / 728], rtol=1e-7)
     assert now[2][0] == pytest.approx(514 / 728 * 214 / 728, rel=1e-7)
+    np.testing.assert_allclose(np.ravel(posterior.belief(np.array([0]), 3)), [514 / 59, 214 / 59], rtol=1e-7)
     expected = posterior.expected(np.array([0, 1]), 3)
     np.testing.assert_array_equal(posterior.combine(np.array([0, 1]), 3)[3], [1, 0])
     assert expected[0] == pytest.approx(beta_informativeness(514 / 59, 214 / 59), rel=1e-7)

@@ -41,7 +41,7 @@ def test_nothing_is_said_of_a_run_in_which_nothing_is_wrong(tmp_path):
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_a_short_run_is_not_judged(tmp_path, rule):
     ratio = {"signal/ratio": 9.0}
-    bad = {"admitted": False, "cut": 8, "predicted_rate": 0.5}
+    bad = {"admitted": False, "cut": 8}
     history = history_of(
         tmp_path / "run", [0.0] * 60, metrics=ratio, config={"settings": {"prompts_per_step": 8}}, **bad
     )
@@ -77,16 +77,6 @@ def test_a_gate_rejects_nearly_all(tmp_path):
 def test_completions_are_cut(tmp_path):
     one = found(history_of(tmp_path / "run", MIXED, cut=4))["cut-completions"]
     assert one.problem == "50% of the recent completions were cut at the length limit."
-
-
-def test_predictions_are_worse_than_chance(tmp_path):
-    rates = np.tile(np.linspace(0.1, 0.9, 32), 8).tolist()
-    upside_down = {"predicted_rate": [1 - rate for rate in rates]}
-    one = found(history_of(tmp_path / "run", rates, **upside_down))["bad-predictions"]
-    assert "is -1.00" in one.problem
-    assert "bad-predictions" not in found(history_of(tmp_path / "good", rates, predicted_rate=rates))
-    noise = np.random.default_rng(0).random(len(rates)).tolist()
-    assert "bad-predictions" not in found(history_of(tmp_path / "noise", rates, predicted_rate=noise))
 
 
 def test_gradients_are_larger_than_uniform_sampling_s(tmp_path):

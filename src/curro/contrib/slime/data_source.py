@@ -25,24 +25,20 @@ TICKET, ROLLOUT = "curro_ticket", "curro_rollout"
 """The keys of a sample's metadata for the ticket of its group and for its number in the group."""
 
 SlimeGroup = Sequence[Any]
-"""G rollouts of a prompt; a rollout is one sample, or a list of the samples that it was divided into."""
+"""The samples of a prompt, one for each of its G rollouts."""
 
 
 def mark(group: SlimeGroup, ticket: int) -> None:
     """Write the ticket and the number of the rollout into the metadata of samples, which copies keep."""
-    for rollout, part in enumerate(group):
-        for sample in samples_of([part]):
-            sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
-
-
-def samples_of(group: SlimeGroup) -> list[Any]:
-    """All samples of a group's rollouts."""
-    return [sample for part in group for sample in (part if isinstance(part, list) else [part])]
+    for rollout, sample in enumerate(group):
+        sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
 
 
 def ticket_of(group: SlimeGroup) -> int | None:
     """The ticket of a group; None where the curriculum did not give the group out."""
-    tickets = list(dict.fromkeys((sample.metadata or {}).get(TICKET) for sample in samples_of(group)))
+    if any(isinstance(rollout, list) for rollout in group):
+        raise ConfigError("a rollout was divided into several samples: return one sample for each rollout")
+    tickets = list(dict.fromkeys((sample.metadata or {}).get(TICKET) for sample in group))
     if len(tickets) > 1:
         raise ConfigError(
             f"a group has samples of different prompts (their tickets are {', '.join(map(str, tickets))}): "
@@ -52,44 +48,33 @@ def ticket_of(group: SlimeGroup) -> int | None:
 
 
 def rewards_of(args: Any, group: SlimeGroup) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The rewards (G,) and their parts, (G,) each; NaN where a rollout failed or has none.
-
-    The reward of a rollout that was divided is the mean of its samples' rewards.
-    """
-    divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
-    rewards_G = np.array([_mean([_reward(args, sample) for sample in rollout]) for rollout in divided])
+    """The rewards (G,) and their parts, (G,) each; NaN where a rollout failed or has none."""
+    rewards_G = np.array([_reward(args, sample) for sample in group])
     names = {
         name: None
-        for rollout in divided
-        for sample in rollout
+        for sample in group
         if isinstance(sample.reward, dict)
         for name, part in sample.reward.items()
         if isinstance(part, int | float)
     }
-    parts = {
-        name: np.array([_mean([_part(sample, name) for sample in rollout]) for rollout in divided])
-        for name in names
-    }
-    return rewards_G, parts
+    return rewards_G, {name: np.array([_part(sample, name) for sample in group]) for name in names}
 
 
 def replace_missing_rewards(args: Any, group: SlimeGroup) -> None:
-    """Give samples without a reward the mean of their rollout's, or of their group's.
+    """Give samples without a reward the mean of their group's.
 
     slime's own advantages and metrics know no missing rewards: a NaN would make all advantages of a group
     NaN, and None ends the run. With the mean of its group a rollout's own advantage is 0, and the mean is
     what it was. In a group without any reward all become 0.
     """
     rewards_G, _ = rewards_of(args, group)
-    mean = _mean(rewards_G.tolist())
-    for part, reward in zip(group, rewards_G.tolist(), strict=True):
-        known = next(number for number in (reward, mean, 0.0) if not np.isnan(number))
-        for sample in samples_of([part]):
-            if not np.isnan(_reward(args, sample)):
-                continue
-            key = getattr(args, "reward_key", None)
+    is_missing_G = np.isnan(rewards_G)
+    mean = 0.0 if is_missing_G.all() else float(rewards_G[~is_missing_G].mean())
+    key = getattr(args, "reward_key", None)
+    for sample, is_missing in zip(group, is_missing_G, strict=True):
+        if is_missing:
             parts = sample.reward if isinstance(sample.reward, dict) else {}
-            sample.reward = {**parts, key: known} if key else known
+            sample.reward = {**parts, key: mean} if key else mean
 
 
 def _reward(args: Any, sample: Any) -> float:
@@ -108,12 +93,6 @@ def _reward(args: Any, sample: Any) -> float:
 def _part(sample: Any, name: str) -> float:
     part = sample.reward.get(name) if isinstance(sample.reward, dict) else None
     return float(part) if isinstance(part, int | float) else np.nan
-
-
-def _mean(numbers: list[float]) -> float:
-    """The mean of the numbers that are not NaN; NaN where all are."""
-    known = [number for number in numbers if not np.isnan(number)]
-    return float(np.mean(known)) if known else np.nan
 
 
 NAMES = ("slime", "miles")
@@ -278,10 +257,9 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
             replace_missing_rewards(self.args, group)
             if self.curriculum.has_advantage:
                 continue
-            for rollout, part in enumerate(group):
+            for rollout, sample in enumerate(group):
                 if not verdict.credited[0, rollout]:
-                    for sample in samples_of([part]):
-                        sample.remove_sample = True  # slime's mask of its loss is then 0
+                    sample.remove_sample = True  # slime's mask of its loss is then 0
         if not getattr(self.args, "partial_rollout", False):
             self.fill.cancel()
         self.fill.end()

@@ -105,7 +105,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     max_completion_length: int
     rows: list[dict[str, Any]]
     _tokenizer: Any
-    _buffered_inputs: list[dict[str, torch.Tensor]] | None
+    _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
     _logs: dict[str, Any]
     _rewards: torch.Tensor
     _completions: list[Completion]

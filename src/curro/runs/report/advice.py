@@ -10,7 +10,6 @@ import numpy as np
 from curro.core.bases import Reason
 from curro.core.standing import FLAT, UNIFORM_LEAST, WINDOW, Standing, no_gain
 from curro.core.text import readable
-from curro.methods.prediction.quality import rank_correlation
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History, scale
 
 RECENT = 256
@@ -254,31 +253,6 @@ def gate_rejects(history: History) -> Advice | None:
     )
 
 
-def bad_predictions(history: History) -> Advice | None:
-    """Predictions order prompts worse than chance would."""
-    groups = history.groups
-    low, high = scale(history.config).reward_range
-    realised = {"predicted_variance": groups.variance / (high - low) ** 2, "predicted_rate": groups.rate}
-    name = next((name for name, values in groups.predicted.items() if not np.isnan(values).all()), None)
-    if name is None:
-        return None
-    predicted, explored = groups.predicted[name], groups.reason == Reason.EXPLORATION
-    rows = np.flatnonzero(~np.isnan(predicted) & explored)[-2 * RECENT :]
-    if len(rows) < LEAST:
-        rows = np.flatnonzero(~np.isnan(predicted) & ~explored)[-2 * RECENT :]
-    if len(rows) < LEAST:
-        return None
-    rho = rank_correlation(predicted[rows], realised[name][rows])
-    if not rho * (len(rows) - 1) ** 0.5 < -2:
-        return None
-    return Advice(
-        "bad-predictions",
-        f"Predictions are worse than chance: their rank correlation with what came of the last {len(rows)} "
-        f"predicted groups is {rho:.2f}.",
-        "Use a method without predictions (prioritized-replay, pspo), or give the predictor other features.",
-    )
-
-
 def cut_completions(history: History) -> Advice | None:
     """Completions are cut at the length limit."""
     recent = _recent(history)
@@ -331,7 +305,6 @@ RULES: tuple[Callable[[History], Advice | None], ...] = (
     most_flat,
     rewardless_source,
     gate_rejects,
-    bad_predictions,
     unreadable_judgments,
     learning_rate,
 )

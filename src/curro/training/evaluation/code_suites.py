@@ -15,7 +15,7 @@ import pickletools
 import sys
 import zlib
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -112,7 +112,7 @@ def _private(text: str) -> list[Any]:
     return json.loads(strings[0])
 
 
-def big_code_bench(row: Row, *, prompt: str = "complete_prompt") -> Row:
+def big_code_bench(row: Row) -> Row:
     """Zhuo et al. (2024): a function that calls libraries, and test cases of the module `unittest`.
 
     As the authors do, the head of the function with an empty body stands before the program: it has imports
@@ -120,7 +120,9 @@ def big_code_bench(row: Row, *, prompt: str = "complete_prompt") -> Row:
     """
     before = f"{row['code_prompt']}\n    pass\n"
     needed = {*ast.literal_eval(row["libs"]), *_imported(before), *_imported(row["test"])}
-    problem = f"Write a self-contained Python script that solves the following problem.\n\n{row[prompt]}"
+    problem = (
+        f"Write a self-contained Python script that solves the following problem.\n\n{row['complete_prompt']}"
+    )
     missing = sorted(name for name in needed if not _installed(name))
     return {"problem": problem, "tests": {"unittest": row["test"]}, "before": before, "missing": missing}
 
@@ -146,7 +148,6 @@ READERS: dict[str, Callable[[Row], Row]] = {
     "mbpp": mbpp,
     "live-code-bench": live_code_bench,
     "big-code-bench": big_code_bench,
-    "big-code-bench-instruct": partial(big_code_bench, prompt="instruct_prompt"),
 }
 """By a suite's `reader`."""
 

@@ -56,11 +56,6 @@ _LIVE: dict[str, Any] = {
     "split": "train", "prompt": "question_content", "answer": "public_test_cases",
     "reward": "code:seconds=60", "reader": "live-code-bench", "instruction": PROGRAM,
 }  # fmt: skip
-_BIG: dict[str, Any] = {
-    "data": "bigcode/bigcodebench", "split": "v0.1.4", "answer": "test", "samples": 1,
-    "reward": "code:packages=true,seconds=240,memory_mib=8192,processes=64",
-    "instruction": PROGRAM, "max_new_tokens": 4096,
-}  # fmt: skip
 
 _TABLE = (
     Suite("AIME24", "HuggingFaceH4/aime_2024", "train", "problem", "answer", samples=16),
@@ -76,8 +71,9 @@ _TABLE = (
           "test_list", reader="mbpp", **_PARTIAL),
     Suite("LiveCodeBench", "livecodebench/code_generation_lite:test6.jsonl", **_LIVE),
     Suite("LiveCodeBench-v6", "livecodebench/code_generation_lite:test*.jsonl", **_LIVE),
-    Suite("BigCodeBench", prompt="complete_prompt", reader="big-code-bench", **_BIG),
-    Suite("BigCodeBench-Instruct", prompt="instruct_prompt", reader="big-code-bench-instruct", **_BIG),
+    Suite("BigCodeBench", "bigcode/bigcodebench", "v0.1.4", "complete_prompt", "test", samples=1,
+          reward="code:packages=true,seconds=240,memory_mib=8192,processes=64", reader="big-code-bench",
+          instruction=PROGRAM, max_new_tokens=4096),
 )  # fmt: skip
 
 SUITES = {suite.name: suite for suite in _TABLE}

@@ -18,9 +18,8 @@ from curro.hosts.trl.fast.shared_prompts import (
     SharedPrompts,
     completions_per_sequence,
     pack,
-    whole_groups,
 )
-from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
+from curro.rollout.engines.plain_generation import FewRandomNumbers, backbone_of, shared_prefixes
 from curro.training.saved_model import lora_config
 
 VOCABULARY, TEMPERATURE = 97, 0.7
@@ -118,8 +117,7 @@ def gradients(model: Any, loss: torch.Tensor) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "attention"), [*((kind, "sdpa") for kind in KINDS), ("qwen3", "eager")])
 def test_log_probabilities_entropies_and_gradients_are_those_of_a_plain_batch(kind, attention):
     model = model_of(kind, attn_implementation=attention)
     ids, mask, length = random_batch(1, [4, 2, 1, 5])
@@ -168,7 +166,7 @@ def test_a_window_is_shared_within_but_not_beyond():
 @pytest.mark.parametrize(
     ("kind", "options", "reason"),
     [
-        ("bloom", {}, "it takes no position ids"),
+        ("bloom", {}, "ValueError: "),
         ("falcon", {}, "ValueError: "),
         ("qwen3", {"attn_implementation": "flex_attention"}, "its attention is flex_attention"),
     ],
@@ -228,25 +226,10 @@ def test_long_completions_are_packed_as_far_as_it_pays():
     assert completions_per_sequence(100, 500, 4, 4096) == 4
 
 
-def test_micro_batches_keep_groups_whole_where_they_fit():
-    def part(prompts: list[int]) -> dict[str, Any]:
-        column = torch.tensor(prompts)[:, None]
-        return {
-            "prompt_ids": column,
-            "prompt_mask": column > 0,
-            "rows": column[:, 0],
-            "total": torch.tensor(8),
-        }
-
-    parts = whole_groups([part([1, 2, 3, 1]), part([2, 3, 1, 2])])
-    # three of prompt 1, and of the others none fits into the last row but a piece
-    assert [found["rows"].tolist() for found in parts] == [[1, 1, 1, 2], [2, 2, 3, 3]]
-    assert all(found["total"] == 8 for found in parts)
-
-
-@pytest.mark.parametrize("draws_alike", [True, False])
-@pytest.mark.parametrize("kind", [*KINDS, "mistral"])
-def test_a_prefix_is_read_once_and_the_same_tokens_are_drawn(kind, draws_alike):
+@pytest.mark.parametrize(
+    ("kind", "draws"), [("qwen3", nullcontext), ("mistral", FewRandomNumbers), ("gpt_neox", FewRandomNumbers)]
+)
+def test_a_prefix_is_read_once_and_the_same_tokens_are_drawn(kind, draws):
     """Six rows of two prompts: the first token is computed twice, and later rows only where they differ."""
     model = model_of(kind).eval()
     ids, mask, _ = batch([[5, 6, 7]] * 3 + [[8, 9]] * 2 + [[5, 6, 7]], [[3]] * 6)
@@ -258,19 +241,15 @@ def test_a_prefix_is_read_once_and_the_same_tokens_are_drawn(kind, draws_alike):
     distinct_B = [0, 0, 0, 1, 1, 0]
     for seed in range(4):
         results, computed = [], []
-        for shares in (False, True):
+        for prefixes in (nullcontext(), shared_prefixes(model, config)):
             read.clear()
             torch.manual_seed(seed)
-            sampled = SampledLogProbs(model, as_transformers=draws_alike)
-            with torch.no_grad(), sampled, shared_prefixes(model, config) if shares else nullcontext():
+            with torch.no_grad(), draws(model), prefixes:
                 found = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
-            results.append(found)
+            results.append(found.tolist())
             computed.append([*read])
-        assert results[1].tolist() == results[0].tolist()
-        torch.manual_seed(seed)
-        own = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
-        assert (own.tolist() == results[1].tolist()) == draws_alike
-        drawn = results[1][:, 4:].tolist()
+        assert results[1] == results[0]
+        drawn = [row[4:] for row in results[1]]
         goes_on = [[2 not in row[: t + 1] for row in drawn] for t in range(len(drawn[0]) - 1)]
         rows = [
             {(distinct_B[i], *row[: t + 1]) for i, row in enumerate(drawn) if goes_on[t][i]}
@@ -278,12 +257,6 @@ def test_a_prefix_is_read_once_and_the_same_tokens_are_drawn(kind, draws_alike):
         ]
         assert computed[0] == [6 * 4] + [6] * len(rows)
         assert computed[1] == [2 * 4] + [len(distinct) for distinct in rows]
-        whole_mask = torch.cat([mask, torch.ones(6, len(drawn[0]), dtype=mask.dtype)], dim=1)
-        logits = model(input_ids=results[1], attention_mask=whole_mask).logits
-        wanted = logits.log_softmax(-1)[:, 3:-1].gather(2, results[1][:, 4:, None])[..., 0].tolist()
-        completions = [row[: row.index(2) + 1] if 2 in row else row for row in drawn]
-        for values, expected in zip(sampled.of(completions), wanted, strict=True):
-            assert values == pytest.approx(expected[: len(values)], abs=1e-4)
     hook.remove()
 
 
@@ -296,24 +269,10 @@ def weights_after(folder: Any, **options: Any) -> torch.Tensor:
 @pytest.mark.parametrize(
     "options",
     [
-        {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4},
-        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "loss_type": "dapo"},
+        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "loss_type": "bnpo"},
         {"beta": 0.1, "num_iterations": 2, "lora": 4},
-        {"mask_truncated_completions": True, "loss_type": "grpo"},
-        *(
-            {
-                "per_device_train_batch_size": 4,
-                "gradient_accumulation_steps": 4,
-                "max_steps": 1,
-                "learning_rate": 1.0,
-                **of_rows,
-            }
-            for of_rows in (
-                {"loss_type": "bnpo", "max_completion_length": 48, "scale_rewards": "none"},
-                {"top_entropy_quantile": 0.3},
-                {"entropy_coef": 9.0, "max_completion_length": 48},
-            )
-        ),
+        {"mask_truncated_completions": True, "entropy_coef": 9.0, "max_completion_length": 48},
+        {"top_entropy_quantile": 0.3},
     ],
 )
 def test_training_with_and_without_sharing_is_the_same_but_for_rounding(tmp_path, options):

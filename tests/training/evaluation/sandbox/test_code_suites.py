@@ -208,10 +208,7 @@ class TestCases(unittest.TestCase):
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "asks"), [("BigCodeBench", '"""Count'), ("BigCodeBench-Instruct", "You should")]
-)
-def test_big_code_bench(tmp_path, name, asks):
+def test_big_code_bench(tmp_path):
     """Tests replace what the program calls, hand it arrays, and look at files; the head brings imports."""
     right = "def task_func(path):\n    with open(path) as file:\n        return len(json.load(file))"
     programs = {
@@ -223,10 +220,10 @@ def test_big_code_bench(tmp_path, name, asks):
         "x = 3": 0.0,
         "no program": 0.0,
     }
-    row, found = scores(tmp_path, name, BIG_CODE, *programs)
+    row, found = scores(tmp_path, "BigCodeBench", BIG_CODE, *programs)
     assert found == list(programs.values())
     asked = row["prompt"][0]["content"]
-    assert asks in asked
+    assert '"""Count' in asked
     assert "test_two" not in asked
     assert row["missing"] == []
 

@@ -12,9 +12,8 @@ completions of thousands of tokens would not pay. So a group is cut into as many
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import torch
 
 from curro.hosts.trl import seams
-from curro.rollout.engines.plain_generation import backbone_of, evaluating, without_adapters
+from curro.rollout.engines.plain_generation import backbone_of, evaluating
 
 LOG_SOFTMAX, ENTROPY = map(seams.function, seams.FUNCTIONS[seams.ACCELERATIONS])
 HAS_FUSED_HEAD = seams.function("trainer.utils.add_fused_lm_head") is not None
@@ -197,7 +196,6 @@ class SharedPrompts:
     Args:
         model: a causal language model of transformers, with adapters or without, not yet wrapped by an
             accelerator.
-        probe: whether to compare a small packed batch with a plain one, which needs whole weights.
         temperature: of sampling, by which logits are divided where TRL has not patched the model.
         entropy_has_graph: whether a loss needs the gradients of entropies.
 
@@ -205,16 +203,12 @@ class SharedPrompts:
         reason: why this model cannot share prompts; empty if it can.
     """
 
-    def __init__(
-        self, model: Any, *, probe: bool = True, temperature: float = 1.0, entropy_has_graph: bool = False
-    ) -> None:
+    def __init__(self, model: Any, *, temperature: float = 1.0, entropy_has_graph: bool = False) -> None:
         config = model.config.get_text_config()
         self._temperature, self._entropy_has_graph = temperature, entropy_has_graph
         self._width = model.get_input_embeddings().embedding_dim
         self._window = attention_window(config)
-        self.reason = _refusal(model, config)
-        if not self.reason and probe:
-            self.reason = self._probe(model)
+        self.reason = _refusal(config) or self._probe(model)
 
     def log_probs(
         self,
@@ -319,59 +313,12 @@ def attention_window(config: Any) -> float:
     return window if slides and window else math.inf
 
 
-def _refusal(model: Any, config: Any) -> str:
+def _refusal(config: Any) -> str:
     """Why a model of this kind cannot share prompts; empty if nothing is known against it."""
-    inner = without_adapters(model)
     attention = getattr(config, "_attn_implementation", None)
     if attention not in ("sdpa", "eager"):
         return f"its attention is {attention}, which takes no mask of its own; sdpa and eager do"
-    if "position_ids" not in inspect.signature(type(inner).forward).parameters:
-        return "it takes no position ids"
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
     if kinds:
         return f"it has layers of {', '.join(sorted(kinds))}"
-    adapters = getattr(model, "peft_config", {}).values()
-    if any(getattr(adapter, "is_prompt_learning", False) for adapter in adapters):
-        return "its adapter puts tokens of its own before every prompt"
     return ""
-
-
-def may_regroup(trainer: Any) -> bool:
-    """Whether the rows of an optimizer step may change micro-batches without a change of its gradient.
-
-    "bnpo" divides by the tokens of a micro-batch, the entropy bonus is a mean over them, and the threshold of
-    `top_entropy_quantile` is taken from its entropies.
-    """
-    return bool(
-        trainer.loss_type != "bnpo"
-        and trainer.top_entropy_quantile == 1
-        and not trainer._entropy_bonus_enabled
-    )
-
-
-def whole_groups(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The micro-batches of one optimizer step with the same rows, groups whole where they fit.
-
-    A micro-batch takes, again and again, the first of the remaining groups that fits whole; if none does, it
-    takes a piece of the next one.
-    """
-    rows = len(parts[0]["prompt_ids"])
-    names = [name for name, value in parts[0].items() if isinstance(value, torch.Tensor) and value.ndim]
-    if len(parts) == 1 or any(len(part[name]) != rows for part in parts for name in names):
-        return [dict(part) for part in parts]
-    joined = {name: torch.cat([part[name] for part in parts]) for name in names}
-    waiting = list(rows_by_prompt(joined["prompt_ids"], joined["prompt_mask"]).values())
-    order: list[int] = []
-    for end in range(rows, len(joined["prompt_ids"]) + 1, rows):
-        while len(order) < end:
-            free = end - len(order)
-            group = next((group for group in waiting if len(group) <= free), waiting[0])
-            order += group[:free]
-            waiting.remove(group)
-            if group[free:]:
-                waiting.insert(0, group[free:])
-    chosen = torch.tensor(order, device=joined["prompt_ids"].device).split(rows)
-    return [
-        {**part, **{name: joined[name][rows_of_part] for name in names}}
-        for part, rows_of_part in zip(parts, chosen, strict=True)
-    ]
