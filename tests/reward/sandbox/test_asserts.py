@@ -110,7 +110,8 @@ def count(text):
         "import builtins\nbuiltins.AssertionError = KeyError\n\ndef f(x): return 7",
         "def f(x):\n    import os\n    os._exit(0)",
         "import sys\nsys.exit(0)",
-        "def f(x):\n    import gc\n    return [o for o in gc.get_objects() if type(o) is dict and 'TESTS' in o]",
+        "def f(x):\n    import gc\n"
+        "    return [o for o in gc.get_objects() if isinstance(o, dict) and 'TESTS' in o]",
         "def f(x):\n    import inspect\n    return [frame.code_context for frame in inspect.stack()][-1]",
         "def f(x):\n    while True: pass",
         "print('1\\n1\\n1')\n\ndef f(x): pass",
