@@ -95,7 +95,7 @@ def test_a_byte_that_changed_is_noticed_or_does_no_harm(tmp_path):
     curriculum = trained()
     curriculum.save(file)
     whole, noticed = file.read_bytes(), 0
-    positions = np.random.default_rng(0).choice(len(whole), 300, replace=False)
+    positions = np.random.default_rng(0).choice(len(whole), 150, replace=False)
     for position in positions:
         file.write_bytes(whole[:position] + bytes([whole[position] ^ 0xFF]) + whole[position + 1 :])
         try:
@@ -104,7 +104,7 @@ def test_a_byte_that_changed_is_noticed_or_does_no_harm(tmp_path):
             noticed += 1
         else:
             np.testing.assert_equal(state, curriculum.state_dict())
-    assert noticed > 200
+    assert noticed > 100
 
 
 @pytest.mark.parametrize(

@@ -13,28 +13,24 @@ SELECTIONS = [
     "least-visited",
     "prioritized-replay",
     "prioritized-replay:candidates=2",
-    "prioritized-replay:variant=published",
-    "prioritized-replay:variant=published,draw=proportional",
+    "prioritized-replay:variant=published,retest_every=3,tolerance=0.3",
     "prioritized-replay:variant=published,exploration=0.5",
     "prioritized-replay:variant=published,draw=proportional,exploration=0.5",
     "prioritized-replay:variant=published,initial_priority=inf",
     "pspo",
     "pspo:normalize=all",
-    "sec",
-    "sec:categories=3,temperature=0.05,standardize=true",
-    "adcl",
+    "sec:categories=3,temperature=0.05",
     "adcl:difficulty=variance,chunks=3",
 ]
 BATCHES = [
     "posterior",
     "posterior:target=none,exploration=0.25",
     "frontier",
-    "metis:candidates=2",
     "metis:candidates=2,spread=true",
     "frontier:candidates=4",
 ]
 """They choose for a whole batch: small selects draw other prompts than one large one."""
-SCALE_FREE = [*SELECTIONS[:6], "sec", "adcl", *BATCHES]
+SCALE_FREE = [*(spec for spec in SELECTIONS if "pspo" not in spec), *BATCHES]
 """PSPO has constants in units of the reward."""
 RATES = np.random.default_rng(0).beta(0.5, 0.5, 60)
 TEXTS = [{"prompt": f"{'abcd'[i % 4]} {i}"} for i in range(len(RATES))]

@@ -26,7 +26,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
     over the temperature, where n_c of n groups were its own; then a free prompt of it, uniformly.
 
     Args:
-        column, categories, standardize: as of `sec`.
+        column, categories: as of `sec`.
         window: groups that are remembered of a source.
         temperature: the softmax's.
 
@@ -44,11 +44,8 @@ class UpperConfidence(SelfEvolvingCurriculum):
         categories: int = 10,
         window: int = 300,
         temperature: float = 0.1,
-        standardize: bool = False,
     ) -> None:
-        super().__init__(
-            column=column, categories=categories, temperature=temperature, standardize=standardize
-        )
+        super().__init__(column=column, categories=categories, temperature=temperature)
         require(1 <= window <= 1_000_000, "window", "a number of groups from 1 to 1,000,000", window)
         self.window = window
 

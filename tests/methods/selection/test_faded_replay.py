@@ -63,12 +63,12 @@ def test_an_eighth_of_the_places_explores_uniformly():
     draw = curriculum.select(20, step=0)
     curriculum.observe(draw.tickets, np.arange(8) < np.where(draw.prompts < 4, 4, 0)[:, None])
     explored = np.zeros(20)
-    for step in range(1, 1601):
+    for step in range(1, 801):
         draw = curriculum.select(1, step=step)
         np.add.at(explored, draw.prompts[draw.reasons == Reason.EXPLORATION], 1)
         curriculum.drop(draw.tickets)
-    # 1600 / 8 = 200, deviation sqrt(1600 * 7/64) = 13.2; 4 deviations: 6 in 100,000 cases
-    assert abs(explored.sum() - 200) < 53
+    # 800 / 8 = 100, deviation sqrt(800 * 7/64) = 9.35; 4 deviations: 6 in 100,000 cases
+    assert abs(explored.sum() - 100) < 38
     # 19 degrees of freedom: above 50.8 in one of 10,000 cases
     assert (np.square(explored - explored.mean()) / explored.mean()).sum() < 50.8
 

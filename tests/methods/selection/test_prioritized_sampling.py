@@ -135,7 +135,7 @@ def test_new_prompts_have_the_priority_of_a_standard_advantage():
 
 
 def test_frequencies_follow_equation_10_before_and_after_a_change():
-    """5,000 single draws each; a chi-square test that fails for one right program in a thousand."""
+    """2,000 single draws each; a chi-square test that fails for one right program in a thousand."""
     port = pspo(4, priority="informativeness", epsilon=0.01, seed=5)
     report_to = {
         "before": [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]],
@@ -149,27 +149,27 @@ def test_frequencies_follow_equation_10_before_and_after_a_change():
             port.observe(draw.tickets, np.array(groups)[draw.prompts])
             known[draw.prompts] = True
         counts = np.zeros(4)
-        for _ in range(5_000):
+        for _ in range(2_000):
             draw = port.select(1, step=0)
             counts[draw.prompts] += 1
             port.drop(draw.tickets)
         weight = (np.array(variance[when]) + 0.01) ** 0.6
-        assert chisquare(counts, 5_000 * weight / weight.sum()).pvalue > 1e-3
+        assert chisquare(counts, 2_000 * weight / weight.sum()).pvalue > 1e-3
 
 
 def test_a_batch_is_successive_draws():
-    """First and second of 5,000 pairs, against P(i) P(j) / (1 - P(i)); one wrong alarm in a thousand."""
+    """First and second of 2,000 pairs, against P(i) P(j) / (1 - P(i)); one wrong alarm in a thousand."""
     port = pspo(3, priority="informativeness", exponent=1, epsilon=0.0625, seed=6)
     report(port, [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     chance, counts = np.array([0.5, 0.4, 0.1]), np.zeros((3, 3))
-    for _ in range(5_000):
+    for _ in range(2_000):
         draw = port.select(2, step=1)
         counts[tuple(draw.prompts)] += 1
         port.drop(draw.tickets)
     expected = chance[:, None] * chance / (1 - chance[:, None])
     off = ~np.eye(3, dtype=bool)
     assert not counts[~off].any()
-    assert chisquare(counts[off], 5_000 * expected[off]).pvalue > 1e-3
+    assert chisquare(counts[off], 2_000 * expected[off]).pvalue > 1e-3
 
 
 def test_metrics_count_how_many_prompts_share_the_draws():

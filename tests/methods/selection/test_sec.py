@@ -59,17 +59,15 @@ def test_outcomes_within_a_step_do_not_count_before_it_ends():
 
 
 @pytest.mark.parametrize(
-    ("rewards", "options", "reward_range", "value"),
+    ("rewards", "reward_range", "value"),
     [
         # deviations from 2: -2, 0, 0, 2: mean size 1, in ranges of 4
-        ([0, 2, 2, 4], "", (0, 4), 1 / 4),
-        # by the standard deviation sqrt 2 instead
-        ([0, 2, 2, 4], ",standardize=true", (0, 4), 1 / (2**0.5 + 1e-4)),
-        ([7.5, 7.5, 7.5, 7.5], ",standardize=true", (0, 1), 0),
+        ([0, 2, 2, 4], (0, 4), 1 / 4),
+        ([7.5, 7.5, 7.5, 7.5], (0, 10), 0),
     ],
 )
-def test_any_rewards(rewards, options, reward_range, value):
-    curriculum = Curriculum(f"sec:rate=1.0,categories=1{options}", 1, reward_range=reward_range)
+def test_any_rewards(rewards, reward_range, value):
+    curriculum = Curriculum("sec:rate=1.0,categories=1", 1, reward_range=reward_range)
     curriculum.observe(curriculum.select(1, step=0).tickets, [rewards])
     curriculum.select(1, step=1)
     assert values_of(curriculum) == pytest.approx({"part 0": value})
@@ -80,12 +78,12 @@ def test_draws_follow_the_probabilities():
     outcome_of(curriculum, [0, 0, 0, 1, 1, 1, 2, 2, 2])
     weight = np.exp(np.array([0, 3 / 8, 1 / 2]) / 0.25)
     count = np.zeros(9)
-    for _ in range(3000):
+    for _ in range(1500):
         draw = curriculum.select(1, step=1)
         assert draw.probabilities[0] == pytest.approx(weight[draw.prompts[0] // 3] / weight.sum() / 3)
         count[draw.prompts] += 1
         curriculum.drop(draw.tickets)
-    np.testing.assert_allclose(count / 3000, np.repeat(weight / weight.sum() / 3, 3), atol=0.02)
+    np.testing.assert_allclose(count / 1500, np.repeat(weight / weight.sum() / 3, 3), atol=0.02)
 
 
 def test_a_category_whose_prompts_are_all_in_flight_is_passed_over():

@@ -15,7 +15,6 @@ from curro.core.errors import ConfigError, require
 from curro.core.groups import UnlearnedGroups
 from curro.core.prompts import PromptTable
 
-_STANDARD = 1e-4
 _MOST = 1000
 
 
@@ -40,7 +39,6 @@ class SelfEvolvingCurriculum(Selection):
         categories: as in table 5, in 1..1000.
         temperature: as in table 5, above 0; in units of A.
         rate: table 5's moving average, in (0, 1].
-        standardize: A_i = (r_i - mean r) / (std r + 1e-4), GRPO's.
 
     Raises:
         ConfigError: an option that is none of these; no such column, or one of over 1,000 categories.
@@ -56,13 +54,12 @@ class SelfEvolvingCurriculum(Selection):
         categories: int = 10,
         temperature: float = 0.4,
         rate: float = 0.5,
-        standardize: bool = False,
     ) -> None:
         require(1 <= categories <= _MOST, "categories", f"in 1..{_MOST}", categories)
         require(temperature > 0, "temperature", "above 0", temperature)
         require(0 < rate <= 1, "rate", "in (0, 1]", rate)
         self.column, self.categories = column, categories
-        self.temperature, self.rate, self.standardize = temperature, rate, standardize
+        self.temperature, self.rate = temperature, rate
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -149,8 +146,7 @@ class SelfEvolvingCurriculum(Selection):
     def observe(self, outcome: Outcome) -> None:
         size_P = np.abs(outcome.centred()).sum(axis=1) / outcome.count
         low, high = self.table.reward_range
-        size_P /= np.sqrt(outcome.variance) + _STANDARD if self.standardize else high - low
-        self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], size_P)
+        self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], size_P / (high - low))
 
     def _learn(self) -> None:
         mean_C = self._means()
