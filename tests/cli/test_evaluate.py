@@ -106,7 +106,6 @@ def test_episodes_are_played(curro, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("--suite AMC32", "no suite is called 'AMC32' (did you mean 'AMC23'?)"),
         ("--suite AIME24 --suite AIME25 --data x.jsonl", "name one --suite"),
         ("--suite AIME24 --answer-column a", "the suite AIME24 knows its columns"),
         ("--suite AIME24 --data none.jsonl", "there is no file or folder 'none.jsonl'"),

@@ -41,8 +41,6 @@ def curro(curro, tmp_path, monkeypatch):
         "limit = 3\n\n\ndef score(completion, row):\n    return row['solution']\n"
     )
     Path("folder").mkdir()
-    Path("typo.toml").write_text("rolouts = 3\n")
-    Path("cut.toml").write_text("rollouts = = 3\n")
 
     def run(*arguments: str) -> str:
         said = curro(*arguments, status=2)
@@ -58,7 +56,6 @@ def curro(curro, tmp_path, monkeypatch):
     ("arguments", "named"),
     [
         ("--data empty.jsonl", "empty.jsonl is empty"),
-        ("--limit 5 --prompts-per-step 8", "--prompts-per-step"),
         ("--resume runs/none", "runs/none"),
         ("--resume data.jsonl", "data.jsonl: it is a file"),
         ("--resume folder", "config.json"),
@@ -70,11 +67,7 @@ def curro(curro, tmp_path, monkeypatch):
         (f"{OWN} folder", "folder folder"),
         (f"{OWN} data.jsonl --reward ./own_rewards.py:scor", "'score'?"),
         (f"{OWN} data.jsonl --reward own_rewards.py:limit", "neither a function nor a class"),
-        (f"{OWN} data.jsonl --config typo.toml", "'rollouts'?"),
-        (f"{OWN} data.jsonl --config cut.toml", "cut.toml"),
         (f"{OWN} data.jsonl --config none.toml", "none.toml"),
-        (f"{OWN} data.jsonl --known none", "--known none"),
-        (f"{OWN} data.jsonl --prompts-per-step 4 --device-batch 5", "device_batch 5"),
         (f"{OWN} data.jsonl --environment x", "environment is called 'x'"),
         (f"{OWN} data.jsonl --out folder/../data.jsonl", "not an empty folder"),
         (f"{OWN} images.jsonl", "row 0 of images.jsonl"),
@@ -104,10 +97,6 @@ def test_a_reward_that_fails_in_the_first_step_leaves_nothing_that_blocks_the_co
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            "train --data lab:chains --out /proc/x",
-            "/proc/x cannot be used (No such file or directory): choose a",
-        ),
         ("train --data lab:chains --out data.jsonl/x", "data.jsonl/x cannot be used (Not a dir"),
         ("estimate lab:chains --out data.jsonl/x", "data.jsonl/x cannot be used (Not a directory"),
         ("compare --data lab:chains --out data.jsonl/x", "data.jsonl/x cannot be used (Not a"),

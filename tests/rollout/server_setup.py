@@ -118,9 +118,10 @@ class FakeServer:
         first: answers before all others: a status, raw bytes of a stream, or what answers with the handler.
         sent: bytes that `endless` answers have sent.
         pause: seconds between two tokens.
+        least: the smallest `max_tokens` that it takes.
         lacking: fields at which the server fails, with the status 500.
-        strict: refuse fields that are not in `known`.
-        is_bare: write such an error as a text, as Ollama does, and not as an object with a message.
+        strict: refuse fields that are not in `known`, and give the `advice`.
+        is_bare: write such an error as a text, as TGI and Ollama do, and not as an object with a message.
         streaming: "yes"; "ignored" answers in one JSON document whatever was asked for, and "refused" does so
             only where no stream is asked for.
         requests: the bodies that came, in order.
@@ -130,10 +131,10 @@ class FakeServer:
     """
 
     def __init__(self, shape: str = "vllm") -> None:
-        self.shape, self.pause, self.strict = shape, 0.0, False
+        self.shape, self.pause, self.strict, self.advice = shape, 0.0, False, "leave them out"
         self.finish: str | None = "stop"
         self.lacking: set[str] = set()
-        self.is_bare = False
+        self.least, self.is_bare = 0, False
         self.pieces = [("4", 11, -0.5), ("0", 7, -0.25), ("", 2, -0.125)]
         self.known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "stream"}
         self.known.add("logprobs")
@@ -210,8 +211,11 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             fake.requests.append(body)
             if fake.strict and set(body) - fake.known:
-                message = f"unknown fields {sorted(set(body) - fake.known)}"
+                message = f"unknown fields {sorted(set(body) - fake.known)}: {fake.advice}"
                 self._plain(400, {"error": message if fake.is_bare else {"message": message}})
+                return
+            if body.get("max_tokens", fake.least) < fake.least:
+                self._plain(400, {"error": {"message": f"max_tokens must be at least {fake.least}"}})
                 return
             if fake.streaming == "refused" and body["stream"]:
                 self._plain(400, {"error": {"message": "Streaming is not supported by this model"}})

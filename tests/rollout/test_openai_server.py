@@ -135,17 +135,30 @@ def test_a_strict_server_of_text_alone_gets_only_what_it_knows(streaming):
     assert all("n" not in body for body in fake.requests)
 
 
+def test_a_server_that_knows_the_newer_name_of_the_limit_alone():
+    fake = FakeServer("text")
+    fake.strict, fake.known = True, (fake.known - {"max_tokens"}) | {"max_completion_tokens"}
+    fake.advice = "use max_completion_tokens"
+    with fake.running() as url:
+        assert [rollout.text for rollout in rollouts(url)] == ["40", "40"]
+    assert [body["max_completion_tokens"] for body in fake.requests[-2:]] == [16, 16]
+
+
 @pytest.mark.parametrize("is_bare", [False, True])
-def test_a_server_that_refuses_what_every_request_has(is_bare):
+def test_a_server_that_refuses_top_p(is_bare):
     fake = FakeServer("text")
     fake.strict, fake.known, fake.is_bare = True, fake.known - {"top_p"}, is_bare
-    with fake.running() as url, pytest.raises(EngineError, match=r"answers no request .*\['top_p'\]"):
-        rollouts(url)
+    with fake.running() as url:
+        assert [rollout.text for rollout in rollouts(url)] == ["40", "40"]
+        assert "top_p" not in fake.requests[-1]
+        with pytest.raises(EngineError, match="top_p"):  # where it would have changed the distribution
+            rollouts(url, top_p=0.9)
 
 
 @pytest.mark.parametrize(
     ("habits", "finish"),
     [
+        ({"least": 16}, "stop"),  # it wants room for more than a token
         ({"streaming": "ignored", "finish": None}, "stop"),
         ({"finish": "max_tokens"}, "length"),
         ({"finish": "MAX_TOKENS"}, "length"),

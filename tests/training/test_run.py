@@ -424,11 +424,6 @@ def test_the_verifier_ranks_and_the_run_says_so(run):
     assert folder.metrics()[-1]["reward"] < np.mean(means)
 
 
-def test_a_signal_that_the_reward_does_not_have():
-    with pytest.raises(CurroError, match="--signal maths: the reward has no such part; it has: lab:chains"):
-        plan(settings(reward="lab+0.5*format", signal="maths"))
-
-
 def test_cispo_weighs_tokens_by_their_ratio(run, monkeypatch):
     """It is near 1 here, and below its ceiling: TRL's default of 0.2 would hold every token's at 0.2."""
     logs = []

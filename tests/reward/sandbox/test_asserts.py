@@ -110,7 +110,8 @@ def count(text):
         "import builtins\nbuiltins.AssertionError = KeyError\n\ndef f(x): return 7",
         "def f(x):\n    import os\n    os._exit(0)",
         "import sys\nsys.exit(0)",
-        "def f(x):\n    import gc\n    return [o for o in gc.get_objects() if 'assert' in repr(o)]",
+        "def f(x):\n    import gc\n"
+        "    return [o for o in gc.get_objects() if isinstance(o, dict) and 'TESTS' in o]",
         "def f(x):\n    import inspect\n    return [frame.code_context for frame in inspect.stack()][-1]",
         "def f(x):\n    while True: pass",
         "print('1\\n1\\n1')\n\ndef f(x): pass",
@@ -130,16 +131,13 @@ def test_no_trick_passes(passed_in_each, program):
     assert passed_in_each(program, *tests, setup=setup, seconds=seconds) == [False] * 4
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
+def test_no_call_ends_a_loop_of_the_test_s(passed):
+    tests = [
         "for got, wanted in zip(map(f, [1, 2]), [2, 4]):\n    assert got == wanted",
         "assert all(map(lambda x: f(x) == 2 * x, [1, 2]))",
-    ],
-)
-def test_no_call_ends_a_loop_of_the_test_s(passed, test):
-    assert passed("def f(x): raise StopIteration", test) == [False]
-    assert passed("def f(x): return 2 * x", test) == [True]
+    ]
+    assert passed("def f(x): raise StopIteration", *tests) == [False] * 2
+    assert passed("def f(x): return 2 * x", *tests) == [True] * 2
 
 
 def test_helpers_of_the_setup_are_not_the_program_s(passed):
@@ -168,9 +166,7 @@ def f(x):
     assert passed_in_each(program, "assert f('x') is False, 'theanswer'") == [True]
 
 
-@pytest.mark.parametrize(
-    "name", ["gcd", "factorial", "sum", "pow", "queue", "select", "string", "sorted", "copy"]
-)
+@pytest.mark.parametrize("name", ["gcd", "sum", "queue", "sorted", "copy"])
 def test_a_function_that_is_named_as_python_s_is_the_program_s(passed, name):
     program = f"def {name}(x, y=1):\n    return ('of the program', x)"
     tests = [
@@ -199,24 +195,13 @@ def run_read(row, program):
 
 
 @pytest.mark.parametrize(
-    "test",
-    [
-        "assert set(f(3)) == {3, 4}",
-        "assert abs(f(3) - 9) < 1",
-        "assert sorted(f(3)) == [3]",
-        "assert math.isclose(f(3), 9)",
-        "assert not any(f(3))",
-        "assert f(3)",
-    ],
-)
-@pytest.mark.parametrize(
     "reply",
     [
         "{'__builtins__': {'set': 1, 'abs': 1, 'sorted': 1}}",
         "['__builtins__', 'set', 'abs', 'sorted', 'any', 'math', '__import__', '__build_class__', 'f']",
     ],
 )
-def test_no_reply_brings_names_that_rule_how_tests_run(passed, test, reply):
+def test_no_reply_brings_names_that_rule_how_tests_run(passed, reply):
     """The program speaks the wire itself, from its first reply on, and answers with a handle ever after."""
     program = f"""
 import json, os, sys
@@ -234,7 +219,15 @@ print(json.dumps({{"value": first}}), file=replies, flush=True)
 for line in requests:
     print(json.dumps({{"value": {{"number": 0}}}}), file=replies, flush=True)
 """
-    assert passed(program, test) == [False]
+    tests = [
+        "assert set(f(3)) == {3, 4}",
+        "assert abs(f(3) - 9) < 1",
+        "assert sorted(f(3)) == [3]",
+        "assert math.isclose(f(3), 9)",
+        "assert not any(f(3))",
+        "assert f(3)",
+    ]
+    assert passed(program, *tests) == [False] * 6
 
 
 def test_results_of_other_types_come_when_they_are_asked_for(passed):
@@ -386,19 +379,15 @@ def test_what_tests_do_with_a_right_program_works(passed, program, test):
     assert passed(program, test) == [True]
 
 
-@pytest.mark.parametrize(
-    "test", ["assert f(2) == 4", "assert f(2) < 5", "assert abs(f(2) - 4) < 1e-6", "assert 4 == f(2)",
-     "assert f(2) in [4]"]
-)  # fmt: skip
-def test_an_object_of_the_program_cannot_claim_to_be_what_a_test_expects(passed, test):
+def test_an_object_of_the_program_cannot_claim_to_be_what_a_test_expects(passed):
     operators = ["eq", "lt", "le", "sub", "rsub", "abs", "contains", "float", "index", "hash"]
     methods = "".join(f"    def __{name}__(self, *a): return 0\n" for name in operators)
-    assert passed(
-        f"class Yes:\n{methods}    def __bool__(self): return True\ndef f(x): return Yes()", test
-    ) == [False]
+    program = f"class Yes:\n{methods}    def __bool__(self): return True\ndef f(x): return Yes()"
+    claims = ["f(2) == 4", "f(2) < 5", "abs(f(2) - 4) < 1e-6", "4 == f(2)", "f(2) in [4]"]
+    assert passed(program, *(f"assert {claim}" for claim in claims)) == [False] * 5
 
 
-@pytest.mark.parametrize("value", ["None", "True", "10", "''", "()"])
+@pytest.mark.parametrize("value", ["None", "10", "()"])
 def test_a_name_that_tests_bind_is_never_the_programs_again(passed, value):
     program = (
         f"import sys, types\nclass Module(types.ModuleType):\n    asked = 0\n    @property\n"
@@ -453,20 +442,23 @@ def test_names_that_a_setup_binds_unseen_are_never_the_programs(passed, setup):
     assert passed(program, "assert isclose(f(3), 4)", setup=setup) == [False]
 
 
-@pytest.mark.parametrize(
-    "test",
-    ["assert not (f(2) - 4)", "assert f(2) * 1 == 4", "a = f(2)\na -= 4\nassert abs(a) < 1",
-     "assert not 4 - f(2)", "assert divmod(f(2), 4) == (0, 0)", "assert abs(f(2) - 4) < 1"],
-)  # fmt: skip
-def test_no_object_is_computed_with_what_is_expected(passed, test):
+def test_no_object_is_computed_with_what_is_expected(passed):
     program = (
         "class Yes:\n    def __sub__(self, other): return self\n    __isub__ = __rsub__ = __sub__\n"
         "    def __mul__(self, other): return self if other == 1 else 0\n"
         "    def __divmod__(self, other): return (0, 0)\n    def __abs__(self): return 0\n"
         "    def __bool__(self): return False\n"
     )
-    assert passed(f"{program}def f(x): return Yes()", test) == [False]
-    assert passed(f"{program}def f(x): return Yes()", f"Yes\n{test}") == [None]
+    tests = [
+        "assert not (f(2) - 4)",
+        "assert f(2) * 1 == 4",
+        "a = f(2)\na -= 4\nassert abs(a) < 1",
+        "assert not 4 - f(2)",
+        "assert divmod(f(2), 4) == (0, 0)",
+        "assert abs(f(2) - 4) < 1",
+    ]
+    assert passed(f"{program}def f(x): return Yes()", *tests) == [False] * 6
+    assert passed(f"{program}def f(x): return Yes()", *(f"Yes\n{test}" for test in tests)) == [None] * 6
 
 
 @pytest.mark.parametrize(
@@ -493,9 +485,11 @@ def test_nothing_of_the_programs_takes_the_place_of_what_a_test_asks(passed, pro
     assert passed(start + program, test) == [verdict]
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
+def test_what_says_nothing_of_a_program_has_no_verdict(passed):
+    program = (
+        "import random, warnings\nseen = 3\ndef f(x):\n    print(x)\n    warnings.warn('w')\n    return 1"
+    )
+    tests = [
         "assert f(object()) == 1",
         "import a_package_that_is_not_there\nassert f(2) == 1",
         "class D(f): pass",
@@ -505,13 +499,8 @@ def test_nothing_of_the_programs_takes_the_place_of_what_a_test_asks(passed, pro
         "import warnings\nwith warnings.catch_warnings(record=True) as caught: f(2)\nassert caught",
         "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as out: f(2)\n"
         "assert out.getvalue()",
-    ],
-)
-def test_what_says_nothing_of_a_program_has_no_verdict(passed, test):
-    program = (
-        "import random, warnings\nseen = 3\ndef f(x):\n    print(x)\n    warnings.warn('w')\n    return 1"
-    )
-    assert passed(program, test, "assert f(2) == 1") == [None, True]
+    ]
+    assert passed(program, *tests, "assert f(2) == 1") == [None] * 8 + [True]
     for error in ("ModuleNotFoundError('x')", "NameError('f', name='f')"):
         assert passed(f"def f(x): raise {error}", "assert f(2) == 1") == [False]
 

@@ -466,11 +466,12 @@ class OpenAIEngine:
             self.model = await self.server.only_model()
         prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
         remaining = field_sets(chat, is_greedy=self.settings.is_greedy)
-        stream = dict[str, Any]()
+        stream, is_short = dict[str, Any](), True
         reason, broken, was_asked_again = "", list[dict[str, Any]](), False
         while remaining:
             fields = remaining[0] | stream
-            answer = await self.server.ask(self._body(prompt, fields) | {"max_tokens": 1})
+            short = {"max_tokens": 1} if is_short and "max_tokens" in self.sampling else {}
+            answer = await self.server.ask(self._body(prompt, fields) | short)
             if isinstance(answer, Answer):
                 if _PROBE in answer.text:
                     raise EngineError(
@@ -490,8 +491,15 @@ class OpenAIEngine:
                 break
             if "stream" in reason.lower() and not stream:
                 stream = {"stream": False}  # the same fields again, in an answer of one piece
+            elif "max_completion_tokens" in reason and short:  # OpenAI's name for models that think
+                self.sampling["max_completion_tokens"] = self.sampling.pop("max_tokens")
+            elif "max_tokens" in reason and short:  # some want room for more than one
+                is_short = False
             else:
                 del remaining[0]
+            if not remaining and "top_p" in reason and self.sampling.get("top_p") == 1.0:
+                del self.sampling["top_p"]  # TGI refuses the value that changes nothing
+                remaining = field_sets(chat, is_greedy=self.settings.is_greedy)
         raise EngineError(
             f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
         )
