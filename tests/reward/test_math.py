@@ -707,7 +707,11 @@ PIECES = r"\begin{cases} x & x>0 \\ 0 & x \le 0 \end{cases}"
         ),
         (r"3\hat{i}", "unit vectors", {r"\boxed{3\hat{j}}": None, r"\boxed{(3,0)}": None, "3": None}),
         ("(3, -1)", "unit vectors", {r"\boxed{3\mathbf i-\mathbf j}": None, r"\boxed{(3,1)}": 0.0}),
-        (PIECES, "pieces", {rf"\boxed{{{PIECES}}}": 1.0, r"\boxed{0}": None, PIECES.replace("0", "1"): None}),
+        (
+            PIECES,
+            "pieces",
+            {PIECES.replace(" ", ""): 1.0, r"\boxed{0}": None, PIECES.replace("0", "1"): None},
+        ),
         ("x if x > 0, else 0", "pieces", {PIECES: None}),
         *(
             (answer, "only .* is read", {"3": None, "n^2": None, answer: 1.0})

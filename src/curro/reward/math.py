@@ -213,10 +213,9 @@ def _unread(pair: _Pair) -> float | Unscored | None:
     gold, answer = pair.both(notation.unwrapped)
     for name, form, equal_to in _UNREAD:
         if form.search(gold):
-            is_same = "".join(gold.split()) == "".join(answer.split())
-            return (
-                1.0 if is_same else Unscored(f"{pair.gold!r:.60} is {name}, which only its own text equals")
-            )
+            if "".join(gold.split()) == "".join(answer.split()):
+                return 1.0
+            return Unscored(f"only the same text is known to equal {pair.gold!r:.60}, {name}")
         if form.search(answer):
             if equal_to.search(gold):
                 return Unscored(f"{name} is not compared with the answer {pair.gold!r:.60}")
