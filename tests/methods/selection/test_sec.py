@@ -78,12 +78,12 @@ def test_draws_follow_the_probabilities():
     outcome_of(curriculum, [0, 0, 0, 1, 1, 1, 2, 2, 2])
     weight = np.exp(np.array([0, 3 / 8, 1 / 2]) / 0.25)
     count = np.zeros(9)
-    for _ in range(1500):
+    for _ in range(3000):
         draw = curriculum.select(1, step=1)
         assert draw.probabilities[0] == pytest.approx(weight[draw.prompts[0] // 3] / weight.sum() / 3)
         count[draw.prompts] += 1
         curriculum.drop(draw.tickets)
-    np.testing.assert_allclose(count / 1500, np.repeat(weight / weight.sum() / 3, 3), atol=0.02)
+    np.testing.assert_allclose(count / 3000, np.repeat(weight / weight.sum() / 3, 3), atol=0.02)
 
 
 def test_a_category_whose_prompts_are_all_in_flight_is_passed_over():
