@@ -12,6 +12,7 @@ def data(tmp_path):
     rows = [{"question": f"{i}?", "answer": str(i), "source": "odd" if i % 2 else "even"} for i in range(8)]
     rows.append({"question": "Prove it.", "answer": "proof", "source": "odd"})
     (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "scored_here.py").write_text("def half(completion, row): return 0.5\n")
 
 
 def test_the_doctor_names_rows_by_source(curro):
@@ -21,6 +22,8 @@ def test_the_doctor_names_rows_by_source(curro):
     said = curro("doctor", "rows.jsonl", "--reward", "function-calls", status=1)
     assert "row " in said
     assert "cannot be read" in said
+    said = curro("doctor", "rows.jsonl", "--reward", "scored_here:half")
+    assert "an empty completion scores as much as the answer in 8 rows" in said
 
 
 def test_a_run_whose_reward_does_not_fit_ends_before_it_begins(curro, tmp_path):

@@ -31,6 +31,7 @@ SELECTIONS = [
     "adcl:chunks=3",
     "metis:candidates=2,exploration=0.3,failed=zero,spread=true",
     "pcl:candidates=2,hidden=3,batch=4",
+    "frontier",
     "frontier:candidates=4",
 ]
 TEXTS = [{"prompt": f"{'abcd'[i % 4]} {i}", "source": "ab"[i % 2]} for i in range(SIZE)]

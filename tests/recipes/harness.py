@@ -1,15 +1,23 @@
 """Runs a recipe by the commands in its header: small files, a tiny model, two steps, on the CPU.
 
 Recipes for verl share what prepares their files (tests/hosts/verl/test_own_workers.py).
+
+python -m tests.recipes.harness        # the table of benchmarks/results/recipes.md; some minutes
+
+Every recipe adds a row to benchmarks/results/recipes.jsonl, so that a stopped command can be repeated.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import re
 import runpy
 import shlex
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +30,12 @@ from safetensors.torch import load_file
 from tests.hosts.trl.launch import under_fsdp2
 from tests.in_process import run_command
 from tests.recipes.small_data import (
+    ANSWERS,
     bfcl_rows,
     suite_rows,
     write_public_file,
     write_sft_set,
+    write_tiny_model,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -52,10 +62,12 @@ class Trained:
     Attributes:
         share: of the trained weights, those that have changed; of adapters, of the half that starts at zero.
         norm: of the change.
+        seconds: that the steps and everything around them took.
     """
 
     share: float
     norm: float
+    seconds: float
 
 
 def commands_of(path: Path) -> list[list[str]]:
@@ -138,14 +150,16 @@ def train(path: Path, model: Path, out: str | None, **options: str) -> Trained:
     given = small(path) | {"model_name_or_path": str(model)} | options
     given |= {} if out is None else {"output_dir": out}
     out = out or yaml.safe_load(path.read_text())["output_dir"]
+    begun = time.monotonic()
     launch(words, *(part for name, value in given.items() for part in (f"--{name}", value)))
+    seconds = time.monotonic() - begun
     before, after = _weights(model), _weights(Path(out))
     if options.get("dtype") == "bfloat16":
         before = {name: value.bfloat16().float() for name, value in before.items()}
     if yaml.safe_load(path.read_text()).get("use_peft"):
         after = {name: value for name, value in after.items() if "lora_B" in name}
         before = {name: torch.zeros_like(value) for name, value in after.items()}
-    return changed(before, after)
+    return Trained(*changed(before, after), seconds)
 
 
 def launch(words: Sequence[str], *more: str) -> None:
@@ -160,19 +174,24 @@ def launch(words: Sequence[str], *more: str) -> None:
         sys.modules.pop("statements", None)
 
 
+SPLIT = ("prioritized_replay_guru", "metis_dapo")
+"""Of the recipes whose weights are split among processes, those that `train_split` trains."""
+
+
 def train_split(path: Path, model: Path, out: str) -> Trained:
     """As `train`, in two processes that split the weights as recipes/trl/fsdp.yaml says."""
     options = small(path) | {"model_name_or_path": str(model), "output_dir": out, "ddp_backend": "gloo"}
     words = ["recipes/trl/train.py", "--config", str(path.relative_to(ROOT))]
     words += [part for name, value in options.items() for part in (f"--{name}", value)]
+    begun = time.monotonic()
     under_fsdp2(*words, folder=Path.cwd())
-    return changed(_weights(model), _weights(Path(out)))
+    return Trained(*changed(_weights(model), _weights(Path(out))), time.monotonic() - begun)
 
 
-def changed(before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor]) -> Trained:
-    """How far the weights have changed."""
+def changed(before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor]) -> tuple[float, float]:
+    """The share of the weights that have changed, and the norm of the change."""
     change = torch.cat([(after[name] - before[name]).flatten() for name in before])
-    return Trained((change != 0).float().mean().item(), change.norm().item())
+    return (change != 0).float().mean().item(), change.norm().item()
 
 
 def _run(words: list[str]) -> None:
@@ -186,3 +205,54 @@ def _run(words: list[str]) -> None:
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
     (file,) = folder.glob("*.safetensors")
     return {name: value.float() for name, value in load_file(file).items()}
+
+
+def measured(name: str, processes: int) -> dict[str, object]:
+    """A row: what two steps of a recipe came to, in one process or split among two."""
+    path = RECIPES / "trl" / f"{name}.yaml"
+    model = Path("model")
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        write_tiny_model(Path(folder) / model, ANSWERS[answers_for(path)])
+        with prepared_folder(path, Path(folder)):
+            if processes > 1:
+                own, compared = train_split(path, model, "own"), {}
+            else:
+                own = train(path, model, "own")
+                exact = train(path, model, "exact", bf16="false", dtype="float32")
+                coarse = train(path, model, "coarse", dtype="bfloat16")
+                compared = {"norm_ratio": own.norm / exact.norm, "bfloat16_share": coarse.share}
+    known = {"recipe": name, "processes": processes, "share": own.share, "seconds": own.seconds}
+    return known | compared
+
+
+def main() -> None:
+    """Measure what has no row in results/recipes.jsonl yet, and write the page."""
+    from benchmarks.common import RESULTS, write_page
+
+    file = RESULTS / "recipes.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    cases = [(name, 2) for name in SPLIT] + [(path.stem, 1) for path in PAPER]
+    known = {(row["recipe"], row["processes"]): row for row in rows}
+    for case in cases:
+        if case not in known:
+            known[case] = measured(*case)
+            with file.open("a") as rows_file:
+                rows_file.write(json.dumps(known[case]) + "\n")
+    lines = [
+        "Two steps of each. The norm of the change is divided by that of the same steps in float32. Two "
+        "processes split the weights as `recipes/trl/fsdp.yaml` says; `-` is not measured there.\n",
+        "| recipe | processes | weights changed | norm, by that in float32 | changed in bfloat16 | seconds |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name, processes in sorted(cases):
+        row = known[name, processes]
+        ratio, coarse = ("-", "-")
+        if "norm_ratio" in row:
+            ratio, coarse = f"{row['norm_ratio']:.3f}", f"{row['bfloat16_share']:.2%}"
+        cells = [f"`{name}`", str(processes), f"{row['share']:.1%}", ratio, coarse, f"{row['seconds']:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    write_page("recipes", "Do the recipes train?", "python -m tests.recipes.harness", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ import pytest
 
 from curro.core.errors import ConfigError, RewardError
 from curro.reward import Reward, resolve_reward
-from curro.reward.row_checks import call_once, check_before_run, check_rows
+from curro.reward.row_checks import check_before_run, check_rows
 
 
 def rows(answers, **columns):
@@ -97,20 +97,20 @@ def test_a_reward_for_silence_is_wrong_and_one_for_any_answer_is_said():
     assert "another row's answer scores as much as the answer in 3 rows" in report.notes
 
 
-def test_a_reward_of_the_users_own_is_called_once_and_not_judged():
-    asked = []
-    reward = Reward("mine:f", lambda texts, rows: [0.5] * len(texts) if not asked.append(rows) else [])
-    check_before_run(rows([None]), reward, asked.append)
-    assert (check_rows(rows(["1"]), reward).checked.total(), asked) == (0, [])
-    call_once(rows([None, "2"]), reward)
-    assert [row["key"] for row in asked.pop()] == ["0"]
-    call_once([], resolve_reward("math+0.2*format"))
+def test_rewards_of_the_users_own_are_never_stopped_but_said():
+    report = check_rows(rows(["1", "2"]), Reward("mine:f", lambda texts, rows: [0.5] * len(texts)))
+    assert report.wrong == []
+    assert "an empty completion scores as much as the answer in 2 rows" in report.notes
 
     def fail(texts, rows):
         raise RewardError("mine:f failed")
 
-    with pytest.raises(RewardError, match="mine:f failed"):
-        call_once(rows(["1"]), Reward("mine:f", fail))
+    said: list[str] = []
+    check_before_run(rows(["1"]), Reward("mine:f", fail), said.append)
+    assert "mine:f failed" in said[0]
+    for answers in (["1"], [None]):  # without an answer there is a first call all the same
+        with pytest.raises(RewardError, match="mine:f failed"):
+            check_before_run(rows(answers), Reward("mine:f", fail), said.append, must_run=True)
 
 
 def test_an_answer_that_is_read_in_part_is_said():

@@ -1,4 +1,4 @@
-"""The tokens that are drawn have the model's own probabilities, an end of sequence among them."""
+"""The tokens that the engine draws have the model's own probabilities, an end of sequence among them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import torch
 from scipy.stats import chisquare
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-from curro.rollout.engines.plain_generation import FewRandomNumbers, shared_prefixes
+from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
 
 VOCABULARY, ROWS = 97, 40_000
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_first_tokens_are_distributed_as_the_model_says(precision):
+@pytest.mark.parametrize("as_transformers", [True, False])
+def test_first_tokens_are_distributed_as_the_model_says(precision, as_transformers):
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
@@ -33,7 +34,7 @@ def test_first_tokens_are_distributed_as_the_model_says(precision):
         settings = GenerationConfig(
             do_sample=True, top_k=0, max_new_tokens=1, eos_token_id=end, pad_token_id=0
         )
-        with FewRandomNumbers(model), shared_prefixes(model, settings):
+        with SampledLogProbs(model, as_transformers=as_transformers), shared_prefixes(model, settings):
             drawn = model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)
     counts = np.bincount(drawn[:, 4].numpy(), minlength=VOCABULARY).astype(float)
     expected = logits.float().softmax(-1).double().numpy() * ROWS

@@ -80,14 +80,15 @@ def train(
         check_writable(folder.path)
     quiet()
     planned = plan(settings)  # before torch is imported, which takes seconds
-    from curro.reward.row_checks import call_once, check_before_run
+    from curro.reward.row_checks import check_before_run
     from curro.runs.reader import read_history
     from curro.runs.report.advice import advise
 
     if check_rows and resume is None and planned.environment is None:
         console = plain_console()
-        check_before_run(planned.prompts, planned.reward, lambda line: console.print(printable(line)))
-        call_once(planned.prompts, planned.reward)
+        check_before_run(
+            planned.prompts, planned.reward, lambda line: console.print(printable(line)), must_run=True
+        )
     from curro.training.run import train as run
 
     settings = planned.settings

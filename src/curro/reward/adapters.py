@@ -10,6 +10,7 @@ from curro.data.raw import Row
 from curro.reward.completion import CUT, TOKENS, with_facts
 from curro.reward.reward import Reward, Score
 from curro.reward.row_checks import warn_of_rows
+from curro.reward.signature import AsRows
 
 _NOT_COLUMNS = {"completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 
@@ -60,6 +61,27 @@ def refuse_columns(reward: Reward, columns: Collection[str]) -> None:
             f"reward {reward.name!r}: the data set has no column {' nor '.join(sorted(missing))}: "
             "make it with curro.data.load_prompts(...).to_hf()"
         )
+
+
+def reward_of(function: Callable[..., Any], name: str, extra: Row) -> Reward:
+    """The reward that a function for TRL is made of, or a function of the user's own as one.
+
+    Args:
+        name: of the user's own.
+        extra: what TRL passes beside the columns, for one completion.
+    """
+    made = getattr(function, "reward", None)
+    if isinstance(made, Reward):
+        return made
+    call = AsRows(function)
+
+    def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        try:
+            return [call(text, {**row, **extra}) for text, row in zip(completions, rows, strict=True)]
+        except Exception as error:
+            raise RewardError(f"reward {name!r} raises {type(error).__name__}: {error}") from error
+
+    return Reward(name, verify)
 
 
 def facts(rows: list[Row], ids: Sequence[Sequence[int]] | None, ends: Collection[int]) -> list[Row]:

@@ -123,6 +123,12 @@ def verl_rows(answers):
     ]
 
 
+OWN = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": float(ground_truth in solution_str and ground_truth < "x")}
+"""
+
+
 def test_rows_are_checked_before_the_run(tmp_path):
     path = "reward.custom_reward_function.path="
     curros = [f"{path}pkg://curro.hosts.verl.reward", "+reward.custom_reward_function.reward_kwargs.reward="]
@@ -133,4 +139,8 @@ def test_rows_are_checked_before_the_run(tmp_path):
     numbers = verl_rows([str(i) for i in range(90)] + [f"x{i}" for i in range(10)])
     check_rows(configuration(tmp_path, curros[0], curros[1] + "exact"), numbers, said.append)
     assert said == []
-    check_rows(configuration(tmp_path, f"{path}{tmp_path}/own.py"), broken, said.append)
+    check_rows(configuration(tmp_path), numbers, said.append)
+    assert "raises NotImplementedError" in said.pop()
+    (tmp_path / "own.py").write_text(OWN)
+    check_rows(configuration(tmp_path, f"{path}{tmp_path}/own.py"), numbers, said.append)
+    assert "reward 'compute_score' on 100 rows: does not fit 10 rows, such as row 90" in said.pop()

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from datasets import Dataset
 from peft import PeftConfig
-from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin
+from transformers import AutoConfig, AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin, TrainerState
 from trl import GRPOConfig
 
 from curro.core.bases import Selection
@@ -21,8 +21,7 @@ from curro.core.files import check_writable
 from curro.core.identity import DatasetRows
 from curro.data.media import first_media
 from curro.hosts.trl import seams
-from curro.reward.adapters import refuse_columns
-from curro.reward.reward import Reward
+from curro.reward.adapters import refuse_columns, reward_of
 from curro.reward.row_checks import check_before_run
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
@@ -154,10 +153,12 @@ def model_name(model: Any) -> str:
     return str(model if isinstance(model, str) else model.config._name_or_path).split("/")[-1]
 
 
-def check_rows(functions: Sequence[Any], rows: Dataset, held_out: Any, say: Callable[[str], object]) -> None:
+def check_rows(
+    functions: Sequence[Any], args: GRPOConfig, rows: Dataset, held_out: Any, say: Callable[[str], object]
+) -> None:
     """Score rows with their own answers before TRL loads the model (`curro.reward.row_checks`).
 
-    Functions of the user's own are not called here, nor are models.
+    Functions of the user's own are called in the main process alone, and models not at all.
 
     Args:
         functions: from `reward_functions`.
@@ -170,13 +171,16 @@ def check_rows(functions: Sequence[Any], rows: Dataset, held_out: Any, say: Call
             fit more than 1% of the rows.
         RewardError: a reward of curro's needs columns that the rows lack.
     """
-    extra = {"completion_ids", "trainer_state", "log_extra", "log_metric"}
+    extra = {
+        "completion_ids": [0], "trainer_state": TrainerState(),
+        **dict.fromkeys(("log_extra", "log_metric"), lambda *_: None),
+    }  # fmt: skip
     if taken := {"prompts", "completions"}.intersection(rows.column_names):
         raise ConfigError(
             f"train_dataset has the columns {', '.join(sorted(taken))}, and TRL gives reward functions "
             "something else by these names: rename them"
         )
-    if taken := extra.intersection(rows.column_names):
+    if taken := extra.keys() & rows.column_names:
         say(
             f"train_dataset has the columns {', '.join(sorted(taken))}, and TRL gives reward functions its "
             "own values by these names: rename those that a reward is to read"
@@ -194,9 +198,13 @@ def check_rows(functions: Sequence[Any], rows: Dataset, held_out: Any, say: Call
                     f"reward {name!r} cannot be called as TRL calls it, with prompts, completions and every "
                     f"column of the data by name: {error}; {data} has {', '.join(names)}"
                 ) from None
-        reward = getattr(function, "reward", None)
-        if isinstance(reward, Reward):
+        reward = reward_of(function, name, extra)
+        is_curros = getattr(function, "reward", None) is reward
+        if is_curros:
             refuse_columns(reward, rows.column_names)
+        inner = _unwrapped(function)
+        is_awaited = any(map(inspect.iscoroutinefunction, (inner, inner.__call__)))
+        if not is_awaited and (is_curros or not args.process_index):
             check_before_run(rows, reward, say, "no_check=True")
 
 

@@ -171,7 +171,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if factory is None and not no_check:
             said.append(repeated_rows(rows.row_digests))
             if environment is None and not given.get("rollout_func"):
-                checks.check_rows(functions, dataset, given.get("eval_dataset"), said.append)
+                checks.check_rows(functions, options, dataset, given.get("eval_dataset"), said.append)
         if given.get("peft_config") is not None and options.learning_rate < LEAST_LORA_RATE:
             said.append(LORA_RATE.format(options.learning_rate))
         if options.shuffle_dataset is False:

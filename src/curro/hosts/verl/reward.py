@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -10,13 +11,17 @@ from typing import Any
 import numpy as np
 from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
 from verl.experimental.reward_loop.reward_manager.registry import register
+from verl.trainer.ppo.reward import get_custom_reward_fn
+from verl.utils.reward_score import get_default_compute_score
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
 from curro.hosts.verl.settings import REWARD_MODULE, SCORED
 from curro.reward import Reward, resolve_reward
 from curro.reward.completion import CUT, TOKENS
+from curro.reward.reward import Score
 from curro.reward.row_checks import check_before_run
+from curro.reward.signature import result_of
 
 MANAGER = "curro"
 """The name of `CompletionRewardManager` in `reward.reward_manager.name`."""
@@ -110,15 +115,44 @@ def check_rows(config: Any, rows: Sequence[Row], say: Callable[[str], object]) -
         ConfigError: a reward of curro's does not fit more than 1% of the rows of the sources that it scores.
     """
     function = config.reward.custom_reward_function
-    if str(function.get("path", None)).removeprefix("pkg://") != REWARD_MODULE:
+    if str(function.get("path", None)).removeprefix("pkg://") == REWARD_MODULE:
+        kwargs = function.get("reward_kwargs", None) or {}
+        rewards, others = kwargs.get("by_source", None) or {}, kwargs.get("reward", "math")
+        rows_by_reward: dict[str, list[Row]] = defaultdict(list)
+        for row in rows if rewards else ():
+            rows_by_reward[rewards.get(row.get("data_source"), others)].append(row)
+        for spec, scored in (rows_by_reward or {others: list(rows)}).items():
+            check_before_run(scored, _resolved(spec), say, _SKIP)
         return
-    kwargs = function.get("reward_kwargs", None) or {}
-    rewards, others = kwargs.get("by_source", None) or {}, kwargs.get("reward", "math")
-    rows_by_reward: dict[str, list[Row]] = defaultdict(list)
-    for row in rows if rewards else ():
-        rows_by_reward[rewards.get(row.get("data_source"), others)].append(row)
-    for spec, scored in (rows_by_reward or {others: list(rows)}).items():
-        check_before_run(scored, _resolved(spec), say, "+curro.no_check=true")
+    manager = config.reward.reward_manager
+    score = get_custom_reward_fn(config) or get_default_compute_score(manager.name)
+    if manager.source == "register" and not config.reward.reward_model.enable:
+        reward = Reward(function.get("name", None) or "compute_score", _Scores(score))
+        check_before_run(rows, reward, say, _SKIP)
+
+
+_SKIP = "+curro.no_check=true"
+
+
+class _Scores:
+    """A reward function of verl's as a verifier."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        return [self._score(text, row) for text, row in zip(completions, rows, strict=True)]
+
+    def _score(self, completion: str, row: Row) -> Score:
+        truth = (row.get("reward_model") or {}).get("ground_truth", row["answer"])
+        known = {"data_source": row.get("data_source"), "extra_info": dict(row.get("extra_info") or {})}
+        try:
+            score = self._function(solution_str=completion, ground_truth=truth, **known)
+            if inspect.iscoroutine(score):
+                score = result_of(score)
+        except Exception as error:
+            raise RewardError(f"verl's reward raises {type(error).__name__}: {error}") from error
+        return score["score"] if isinstance(score, dict) else score
 
 
 @cache

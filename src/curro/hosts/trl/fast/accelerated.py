@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
@@ -18,16 +18,18 @@ from curro.hosts.trl.fast.flat_groups import (
     join_rows,
     only_advantages_teach,
     rows_with_gradient,
+    sampled_values,
+    with_sampled,
 )
 from curro.hosts.trl.fast.shared_prompts import SharedPrompts
-from curro.rollout.engines.plain_generation import FewRandomNumbers, backbone_of, shared_prefixes
+from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
 
 
 class AcceleratedGRPOTrainer(GRPOTrainer):
     """TRL's GRPOTrainer with three accelerations.
 
     - A prompt that stands in several rows is computed once, while generating and while training.
-    - Rollouts with advantage 0 get no backward pass.
+    - Rollouts with advantage 0 get no backward pass, and before the first update no forward pass.
     - Under autocast, weights are rounded once a generation and not once a token; on a CPU one uniform number
       draws a token instead of one exponential number for each token of the vocabulary.
 
@@ -40,6 +42,10 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
     args: GRPOConfig
     _shared_prompts: SharedPrompts | None = None
     _rows_with_gradient: torch.Tensor | None = None
+    _flat_values: tuple[torch.Tensor, ...] | None = None
+    _sampled: tuple[SampledLogProbs, Any] | None = None
+    _merges_rounds = False
+    """Whether a batch is put together from several generations; sampling's values of rows are lost then."""
 
     def __init__(self, *args: Any, share_prompts: bool = True, lacks: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -48,11 +54,12 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
         is_main = self.accelerator.is_main_process
         if lacks and is_main:
             log.warning("trained in TRL's own way, without accelerations: %s", lacks)
-        is_split = self.is_fsdp_enabled or self.is_deepspeed_enabled
-        if share_prompts and not lacks and not is_split:
+        if share_prompts and not lacks:
+            is_whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
             shared = SharedPrompts(
-                self.model, temperature=self.temperature, entropy_has_graph=self._entropy_bonus_enabled
-            )
+                self.model, probe=is_whole, temperature=self.temperature,
+                entropy_has_graph=self._entropy_bonus_enabled,
+            )  # fmt: skip
             if not shared.reason:
                 self._shared_prompts = shared
             elif is_main:
@@ -79,19 +86,27 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
         if self.accelerator.is_fsdp2:
             # else transformers lets a process stop while the others still need it to gather weights
             cast(Any, model)._is_fsdp_managed_module = True
+        draws_own = self.accelerator.mixed_precision != "no" and self.accelerator.device.type == "cpu"
+        stands_in = only_advantages_teach(self) and not self._merges_rounds
         config = self.generation_config
+        samples = getattr(config, "num_beams", 1) in (None, 1)  # a beam search has no one drawn token a row
+        sampled = None
+        if self._is_training and samples and (draws_own or stands_in):
+            sampled = SampledLogProbs(model, as_transformers=not draws_own)
+        shared = nullcontext() if self._shared_prompts is None else shared_prefixes(model, config)
         # one autocast around all tokens: weights are rounded once, not once a token
-        contexts: list[AbstractContextManager[Any]] = [self.accelerator.autocast()]
-        if self._shared_prompts is not None:
-            contexts.append(shared_prefixes(model, config))
-        is_rounded = self.accelerator.mixed_precision != "no" and self.accelerator.device.type == "cpu"
-        samples = config.num_beams in (None, 1)  # a beam search has no one drawn token a row
-        if self._is_training and samples and is_rounded:
-            contexts.append(FewRandomNumbers(model))
-        with ExitStack() as stack:
-            for context in contexts:
-                stack.enter_context(context)
-            return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        with self.accelerator.autocast(), shared, sampled or nullcontext():
+            completion_ids, logprobs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        if sampled is not None and stands_in:
+            self._sampled = sampled, completion_ids
+        return completion_ids, logprobs
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """TRL's, with what sampling computed of its completions as columns of their rows."""
+        self._sampled = None
+        output = super()._generate_and_score_completions(inputs)
+        sampled, self._sampled = self._sampled, None
+        return output if sampled is None else with_sampled(output, *sampled)
 
     # ------------------------------ training ------------------------------
 
@@ -101,10 +116,11 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
             return super()._compute_loss(model, inputs)
         if only_advantages_teach(self):
             self._rows_with_gradient = rows_with_gradient(inputs)
+            self._flat_values = sampled_values(self, inputs)
         try:
             return super()._compute_loss(model, inputs)
         finally:
-            self._rows_with_gradient = None
+            self._rows_with_gradient = self._flat_values = None
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         """TRL's, accelerated; another library's, which may take other arguments, gets its own."""
@@ -135,6 +151,8 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
         whole = self.accelerator.unwrap_model(model)
 
         def compute(rows: torch.Tensor | slice, has_graph: bool) -> tuple[torch.Tensor | None, ...]:
+            if self._flat_values is not None and not has_graph:
+                return (*(values[rows] for values in self._flat_values), None)
             run, ids, mask = model if has_graph else whole, input_ids[rows], attention_mask[rows]
             shared = None
             if shared_prompts is not None:

@@ -2,7 +2,8 @@
 
 The rollouts of a flat group have equal rewards, so their advantages are 0, and in all of TRL's losses the
 policy's term of a rollout is a multiple of its advantage. Where the loss has no other term, such a rollout
-has no gradient, and its forward pass serves the metrics alone: it runs without a graph.
+has no gradient, and its forward pass serves the metrics alone. It then runs without a graph; and before the
+first update after a generation, when sampling has just computed the same numbers, not at all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 from accelerate.utils import DistributedType
+
+from curro.rollout.engines.plain_generation import SampledLogProbs
 
 LOSSES_SCALED_BY_ADVANTAGE = {"grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"}
 """TRL's losses whose policy term is a multiple of the advantage, whatever corrects the ratio in it."""
@@ -51,6 +54,48 @@ def rows_with_gradient(inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         length = inputs["prompt_mask"].sum(1) + completions
         rows[length.masked_fill(completions == 0, torch.iinfo(length.dtype).max).argmin()] = True
     return rows
+
+
+SAMPLED = ("sampled_log_probs", "sampled_entropies")
+"""What sampling has computed of completions, (B, C) each, beside TRL's tensors of the same rows."""
+
+
+def with_sampled(output: Mapping[str, Any], sampled: SampledLogProbs, completions: Any) -> dict[str, Any]:
+    """TRL's output of a generation with what sampling has computed of it, if these are its completions.
+
+    They are not where an environment or a tool has added tokens, or where the distribution was cut by top-p
+    or the like, which the loss does not know.
+    """
+    ids = output["completion_ids"]
+    log_probs = torch.zeros(ids.shape)
+    values_of = sampled.of(completions) if sampled.is_whole else None
+    if "tool_mask" in output or len(completions) != len(ids) or values_of is None:
+        return dict(output)
+    for row, (tokens, values) in enumerate(zip(completions, values_of, strict=True)):
+        if ids[row, : len(tokens)].tolist() != list(tokens):
+            return dict(output)
+        log_probs[row, : len(tokens)] = torch.tensor(values)
+    entropies = torch.zeros(ids.shape)
+    known = sampled.entropies()[:, : ids.size(1)]
+    entropies[:, : known.size(1)] = known
+    return {**output, **dict(zip(SAMPLED, (log_probs.to(ids.device), entropies.to(ids.device)), strict=True))}
+
+
+def sampled_values(trainer: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...] | None:
+    """Log-probabilities and entropies, (B, C) each and 0 where the mask is, that need not be computed again.
+
+    None where the policy may have moved since they were sampled, or where the loss reads them: its entropy
+    mask has a threshold that all rows decide, and old log-probabilities have to be of one computation.
+    """
+    step = trainer._step % (trainer.args.steps_per_generation * trainer.num_iterations)
+    if (
+        SAMPLED[0] not in inputs
+        or step >= trainer.args.gradient_accumulation_steps
+        or inputs.get("old_per_token_logps") is not None
+        or trainer.top_entropy_quantile < 1
+    ):
+        return None
+    return tuple(inputs[name] * inputs["completion_mask"] for name in SAMPLED)
 
 
 def join_rows(

@@ -12,6 +12,7 @@ completions of thousands of tokens would not pay. So a group is cut into as many
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,7 +22,7 @@ from typing import Any
 import torch
 
 from curro.hosts.trl import seams
-from curro.rollout.engines.plain_generation import backbone_of, evaluating
+from curro.rollout.engines.plain_generation import backbone_of, evaluating, without_adapters
 
 LOG_SOFTMAX, ENTROPY = map(seams.function, seams.FUNCTIONS[seams.ACCELERATIONS])
 HAS_FUSED_HEAD = seams.function("trainer.utils.add_fused_lm_head") is not None
@@ -196,6 +197,7 @@ class SharedPrompts:
     Args:
         model: a causal language model of transformers, with adapters or without, not yet wrapped by an
             accelerator.
+        probe: whether to compare a small packed batch with a plain one, which needs whole weights.
         temperature: of sampling, by which logits are divided where TRL has not patched the model.
         entropy_has_graph: whether a loss needs the gradients of entropies.
 
@@ -203,12 +205,16 @@ class SharedPrompts:
         reason: why this model cannot share prompts; empty if it can.
     """
 
-    def __init__(self, model: Any, *, temperature: float = 1.0, entropy_has_graph: bool = False) -> None:
+    def __init__(
+        self, model: Any, *, probe: bool = True, temperature: float = 1.0, entropy_has_graph: bool = False
+    ) -> None:
         config = model.config.get_text_config()
         self._temperature, self._entropy_has_graph = temperature, entropy_has_graph
         self._width = model.get_input_embeddings().embedding_dim
         self._window = attention_window(config)
-        self.reason = _refusal(config) or self._probe(model)
+        self.reason = _refusal(model, config)
+        if not self.reason and probe:
+            self.reason = self._probe(model)
 
     def log_probs(
         self,
@@ -313,12 +319,18 @@ def attention_window(config: Any) -> float:
     return window if slides and window else math.inf
 
 
-def _refusal(config: Any) -> str:
+def _refusal(model: Any, config: Any) -> str:
     """Why a model of this kind cannot share prompts; empty if nothing is known against it."""
+    inner = without_adapters(model)
     attention = getattr(config, "_attn_implementation", None)
     if attention not in ("sdpa", "eager"):
         return f"its attention is {attention}, which takes no mask of its own; sdpa and eager do"
+    if "position_ids" not in inspect.signature(type(inner).forward).parameters:
+        return "it takes no position ids"
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
     if kinds:
         return f"it has layers of {', '.join(sorted(kinds))}"
+    adapters = getattr(model, "peft_config", {}).values()
+    if any(getattr(adapter, "is_prompt_learning", False) for adapter in adapters):
+        return "its adapter puts tokens of its own before every prompt"
     return ""
