@@ -79,7 +79,7 @@ READ: dict[str, tuple[str, ...]] = {
     EPISODES: ("chat_template", "chat_template_kwargs", "_generate_single_turn", "_tokenize_prompts"),
     ROUNDS: ("environment_factories", "environments", "tools", "_pending_extra_logs"),
     ACCELERATIONS: (
-        "aux_loss_enabled", "beta", "generation_config",
+        "aux_loss_enabled", "beta", "generation_config", "top_entropy_quantile",
         "use_transformers_continuous_batching", "use_vllm", "_entropy_bonus_enabled",
     ),
 }  # fmt: skip
