@@ -120,7 +120,7 @@ def _readable(found: Sequence[str], text: str, gold: str) -> str:
 
 _WHOLE = (
     *(quantities.number, quantities.date, quantities.clock_time, quantities.ratio, quantities.numeral),
-    *(notation.assignments, notation.IN_PIECES.search),
+    *(notation.assignments, notation.pieces),
 )
 """What reads an answer as a whole, so that no part of it is taken for the answer."""
 
@@ -208,43 +208,19 @@ def _texts(pair: _Pair) -> float | None:
     return 0.0 if len(pair.answer) > notation.LONGEST or not said else None
 
 
-def _unread(pair: _Pair) -> float | Unscored | None:
-    """Forms of which only the same text, whatever its spaces, is known to be equal."""
-    gold, answer = pair.both(notation.unwrapped)
-    for name, form, equal_to in _UNREAD:
-        if form.search(gold):
-            if "".join(gold.split()) == "".join(answer.split()):
-                return 1.0
-            return Unscored(f"only the same text is known to equal {pair.gold!r:.60}, {name}")
-        if form.search(answer):
-            if equal_to.search(gold):
-                return Unscored(f"{name} is not compared with the answer {pair.gold!r:.60}")
-            if form is notation.IN_PIECES:
-                return 0.0
-    return None
-
-
-_NOTHING = re.compile("(?!)")
-_UNREAD = [
-    (
-        "a number in Chinese",
-        re.compile(r"\A\D*[零〇一二两三四五六七八九十百千万](?![一-龥])\D*\Z"),
-        re.compile(r"\d"),
-    ),
-    ("a congruence", re.compile(r"\\p?mod|\bmod\b|\\equiv"), _NOTHING),
-    ("a function in pieces", notation.IN_PIECES, re.compile(r"\b(?:if|for|when|otherwise|else)\b")),
-    (
-        "a figure",
-        re.compile(r"\A\\(?:angle|triangle|overline|overrightarrow)\s*\{?\s*[A-Z]{2,4}\s*\}?\Z"),
-        _NOTHING,
-    ),
-    (
-        "a sum of unit vectors",
-        re.compile(r"\\(?:hat|vec|mathbf|boldsymbol)\{(?:\\math(?:bf|rm)\{)?\\?[ijk]\}"),
-        re.compile(",|matrix"),
-    ),
-]
-"""Such a form, and the row's answers of other forms that it may equal."""
+def _pieces(pair: _Pair) -> float | Job | Unscored | None:
+    """Functions in pieces: with the same conditions their values are compared."""
+    gold, answer = pair.both(notation.pieces)
+    if gold and answer and gold.keys() == answer.keys():
+        values = [notation.expression(", ".join(map(piece.__getitem__, gold))) for piece in (gold, answer)]
+        return f"({values[0]})", f"({values[1]})"
+    if not (gold or answer):
+        return None
+    if not (gold and answer) and not (notation.has_prose(pair.gold) and notation.has_prose(pair.answer)):
+        return 0.0
+    return Unscored(
+        f"the pieces of the answer {pair.gold!r:.60} have other conditions in {pair.answer!r:.60}"
+    )
 
 
 def _opposites(pair: _Pair) -> float | None:
@@ -299,8 +275,40 @@ def _numerals(pair: _Pair) -> float | None:
     return None
 
 
+def _congruences(pair: _Pair) -> float | None:
+    if not re.search(r"\\p?mod|\bmod\b|\\equiv", notation.as_latex(pair.gold)):
+        return None
+    first, second = pair.both(_congruence)
+    return float(first == second)
+
+
+def _congruence(text: str) -> str | tuple[int, str]:
+    text = re.sub(r"\\(?:p|b)?mod(?![a-z])", "mod", notation.as_latex(text).replace("\\equiv", "="))
+    text = re.sub(r"\A[a-z]=", "", re.sub(r"[\s{}()$\\]", "", notation.unwrapped(text)))
+    residue = _RESIDUE.fullmatch(text)
+    return (int(residue[1]) % int(residue[2]), residue[2]) if residue else text
+
+
+_RESIDUE = re.compile(r"(-?\d{1,9})mod([1-9]\d{0,8})")
+
+
 def _substances(pair: _Pair) -> float | None:
     return 0.0 if _ATOMS.fullmatch(pair.words[0]) else None
+
+
+def _figures(pair: _Pair) -> float | None:
+    """An angle, triangle or segment by its points, which are no product: the angle ABC is CBA and not ACB."""
+    first, second = pair.both(lambda text: _FIGURE.fullmatch(notation.unwrapped(text)))
+    if not first or not second:
+        return None
+    turned = second[2] if "arrow" in second[1] else second[2][::-1]
+    is_same = first[2] in (second[2], turned) or (
+        first[1] == "triangle" and sorted(first[2]) == sorted(second[2])
+    )
+    return float(first[1] == second[1] and is_same)
+
+
+_FIGURE = re.compile(r"\\(angle|triangle|overline|overrightarrow)\s*\{?\s*([A-Z]{2,4})\s*\}?")
 
 
 def _times(pair: _Pair) -> float | None:
@@ -420,6 +428,31 @@ def _columns(pair: _Pair) -> Job | None:
 _BINOMIAL = re.compile(r"\A\\[dt]?binom\s*\{([^{}]*)\}\s*\{([^{}]*)\}\Z")
 
 
+def _vectors(pair: _Pair) -> Job | None:
+    r"""2\hat{i} - 3\hat{j} is (2, -3)."""
+    texts = [notation.unwrapped(text) for text in (pair.gold, pair.answer)]
+    sums = [_UNIT_VECTOR.sub(r"@\1", re.sub(r"\s|(?<!\\)\\[,;: ]", "", text)) for text in texts]
+    is_sum = [_VECTOR.fullmatch(text) is not None for text in sums]
+    others = [text for text, is_one in zip(texts, is_sum, strict=True) if not is_one]
+    if len(others) == 2 or not all(re.search(",|matrix", text) for text in others):
+        return None
+    names = "ijk" if "@k" in "".join(sums) or any(len(re.findall(r",|\\\\", t)) == 2 for t in texts) else "ij"
+    gold, answer = (_components(sums[i], names) if is_sum[i] else pair.formulas[i] for i in (0, 1))
+    return gold, answer
+
+
+def _components(text: str, names: str) -> str:
+    terms = {name: f"{sign}{size or 1}" for sign, size, name in _TERM.findall(text)}
+    return f"({', '.join(terms.get(name, '0') for name in names)})"
+
+
+_UNIT_VECTOR = re.compile(
+    r"\\(?:hat|vec|mathbf|boldsymbol)\{(?:\\math(?:bf|rm)\{)?\\?([ijk])(?:math(?![a-z]))?\}{1,2}"
+)
+_TERM = re.compile(r"([+-]?)([^+\-@]*)@([ijk])")
+_VECTOR = re.compile(rf"(?:[a-zA-Z]=)?(?:{_TERM.pattern})+")
+
+
 def _roots(pair: _Pair) -> Job | None:
     """x_1 = 2, x_2 = 3 is x = 2 or x = 3."""
     names = [set(_ROOT.findall(text)) for text in pair.formulas]
@@ -466,8 +499,9 @@ _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])")
 
 
 _KINDS: tuple[Callable[[_Pair], Verdict | Job], ...] = (
-    *(_texts, _unread, _opposites, _phrases, _dates, _numerals, _substances, _times, _ratios, _numbers),
-    *(_measures, _pairs_of_ends, _relations, _assignments, _columns, _roots, _bound, _functions),
+    *(_texts, _pieces, _opposites, _phrases, _dates, _numerals, _congruences),
+    *(_substances, _figures, _times, _ratios, _numbers),
+    *(_measures, _pairs_of_ends, _relations, _assignments, _vectors, _columns, _roots, _bound, _functions),
 )
 """What two answers may be, in the order in which it is asked. None from one: they are something else."""
 

@@ -63,7 +63,7 @@ def as_latex(text: str) -> str:
     """The text with LaTeX and ASCII for Unicode's mathematical characters."""
     if text.isascii():
         return text
-    text = text.translate({0x66B: ".", 0x66C: ",", 0xFF05: "%"})
+    text = _CHINESE.sub(_chinese, text).translate({0x66B: ".", 0x66C: ",", 0xFF05: "%"})
     text = _VULGAR.sub(_fraction, text)
     text = _RAISED.sub(lambda m: "^{" + unicodedata.normalize("NFKC", m[0]).replace("−", "-") + "}", text)
     text = _LOWERED.sub(lambda m: "_{" + unicodedata.normalize("NFKC", m[0]).replace("−", "-") + "}", text)
@@ -71,6 +71,32 @@ def as_latex(text: str) -> str:
     for _ in range(_DEEPEST):
         text = _ROOT.sub(lambda m: rf"\sqrt{_INDEX[m[1]]}{{{_inside(m[2])}}}", text)
     return text
+
+
+_NUMERAL = "([零〇一二两三四五六七八九十百千万]+)"
+_CHINESE = re.compile(f"(负?)(?:百分之{_NUMERAL}|{_NUMERAL}(?:分之{_NUMERAL})?)(?![一-龥])")
+
+
+def _chinese(match: re.Match[str]) -> str:
+    """A number in Chinese, alone or at the end of its words: 四十二, 五分之三, 百分之五十, 负三."""
+    sign = "-" if match[1] else ""
+    if match[2]:
+        return f"{sign}{_chinese_value(match[2])}%"
+    value = str(_chinese_value(match[3]))
+    return sign + (rf"\frac{{{_chinese_value(match[4])}}}{{{value}}}" if match[4] else value)
+
+
+def _chinese_value(text: str) -> int:
+    total = group = digit = 0
+    for sign in text:
+        value = int(unicodedata.numeric(sign))
+        if value < 10:
+            digit = value
+        elif value < 10_000:
+            group, digit = group + (digit or 1) * value, 0
+        else:
+            total, group, digit = (total + group + digit) * value, 0, 0
+    return total + group + digit
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -355,8 +381,19 @@ _CASES = re.compile(r"\\begin\s*\{cases\}(.*)\\end\s*\{cases\}", re.DOTALL)
 _ITEMS = re.compile(r"\s*[,;&]\s*(?:and\b)?|\s+and\s+|\s*\\(?:quad|&)\s*")
 
 
-IN_PIECES = re.compile(r"\\begin\s*\{cases\}(?:(?!\\end)[\s\S])*?(?:&(?!\s*=)|\b(?:if|for|when)\b)")
-"""A function that is written in pieces, each with its condition."""
+def pieces(text: str) -> dict[str, str] | None:
+    """The values of a function that is written in pieces, by their conditions; None for another text."""
+    cases = _CASES.search(as_latex(text))
+    rows = [_WHERE.split(row, maxsplit=1) for row in cases[1].split(r"\\") if row.strip()] if cases else []
+    if not rows or any(len(row) < 2 for row in rows):
+        return None
+    return {
+        re.sub(r"[\s{}$,.]|\\[,;: ]|(?<=\\[lg]e)q", "", STYLED.sub(r"\1", where)): value.strip(" ,")
+        for value, where in rows
+    }
+
+
+_WHERE = re.compile(r",?\s*(?:&(?!\s*=)\s*)?(?:\\text\s*\{\s*)?\b(?:if|for|when)\b|&(?!\s*=)")
 
 
 def _matrix(match: re.Match[str]) -> str:
