@@ -22,6 +22,7 @@ import numpy as np
 
 import curro
 from curro import Curriculum, Selection
+from curro.core.policy import PolicyUse
 from curro.data import PromptSet
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,8 @@ def sizes() -> dict[str, int]:
         "files of source": len(source),
         "lines of tests": lines_of((ROOT / "tests").rglob("*.py")),
         "words of docs": sum(len(page.read_text().split()) for page in pages),
-        "flags of a selection": sum(not callable(value) for value in members),
+        # not `remembered`, the names of what is saved, and `posterior`, which is a part
+        "flags of a selection": sum(isinstance(value, bool | str | PolicyUse) for value in members),
         "hooks of a selection": sum(map(callable, members)),
     }
 

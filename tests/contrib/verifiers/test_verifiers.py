@@ -148,7 +148,7 @@ def test_curro_train_trains_on_a_taskset_and_asks_before_it_imports_a_strangers(
     assert lines[-1]["rollouts"] == 64
     groups = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
     assert {group["key"] for group in groups} <= set(load_prompts(source).keys)
-    refused = CliRunner().invoke(TRAIN, ["train", "--resume", str(tmp_path / "run"), "--rollouts", "96"])
+    refused = CliRunner().invoke(TRAIN, ["train", "--resume", str(tmp_path / "run")])
     assert refused.exit_code != 0
     assert "some_words" in str(refused.exception) + refused.output
     assert "--trust" in str(refused.exception) + refused.output
