@@ -88,6 +88,22 @@ def test_groups_count_as_trials_by_strength_and_recency(told, monkeypatch):
     assert len(seen[0]) == 32 > REFIT
 
 
+def test_regressions_are_fitted_after_the_same_group_after_a_resume(told):
+    texts, rates, _ = told
+    steady, resumed = (Curriculum("frontier", prompts_of(texts)) for _ in range(2))
+
+    def step(curriculum, number):
+        draw = curriculum.select(1, step=number)
+        curriculum.observe(draw.tickets, rewards_of(draw.prompts, number, rates))
+        return curriculum.selection.predictor.posterior.is_fitted
+
+    for number in range(REFIT - 1):
+        step(steady, number)
+    resumed.load_state_dict(steady.state_dict())
+    after = [[step(curriculum, REFIT - 1 + more) for more in range(3)] for curriculum in (steady, resumed)]
+    assert after == [[False, True, True]] * 2
+
+
 def test_without_texts_it_is_the_posterior_of_own_outcomes():
     own = Curriculum("posterior:target=none,thompson=false", 60, seed=5)
     frontier = Curriculum("frontier:exponent=none", 60, seed=5)
