@@ -63,7 +63,7 @@ class Recorder(TrainerCallback):
     @property
     def spent(self) -> bool:
         """Whether the budget is spent."""
-        return self.settings.is_spent({"step": self.step, "rollouts": self.rollouts})
+        return self.step >= self.settings.steps or self.rollouts >= self.settings.rollouts
 
     def on_groups(self, record: GroupRecord) -> None:
         """Write down the groups of one generation."""

@@ -160,7 +160,7 @@ def train(
         CurroError: a model or rewards cannot be used, or a checkpoint belongs to something else.
     """
     with folder.locked():
-        if folder.model.is_dir() and plan.settings.is_spent(folder.latest()):
+        if folder.model.is_dir():
             say("the run is complete")
         else:
             compute_with(plan.settings.threads)

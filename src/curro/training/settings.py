@@ -315,10 +315,6 @@ class TrainSettings:
         """How many steps the budget pays for at most; asked of complete settings."""
         return -(-self.rollouts // self.rollouts_per_step)
 
-    def is_spent(self, last: Mapping[str, Any] | None) -> bool:
-        """Whether a run with this last line of metrics has reached the budget; asked of complete settings."""
-        return last is None or last["step"] >= self.steps or last["rollouts"] >= self.rollouts
-
     def complete(self, prompts: int) -> TrainSettings:
         """The settings with the lab's recipe, or else the defaults, in place of None.
 
