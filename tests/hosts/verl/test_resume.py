@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ray_for_tests import FORKED, ray_address
-from setup_run import clear_queue, configuration, run
+from setup_run import clear_queue, configuration, run, write_model
 from simulation import Workers
 
 import curro
@@ -27,6 +27,11 @@ METHODS = {
         "+curro.selection.name=metis",
         "+curro.selection.candidates=2",
         "+curro.selection.max_tokens=16",
+    ],
+    "pcl": [
+        "+curro.selection.name=pcl",
+        "+curro.selection.candidates=2",
+        f"actor_rollout_ref.model.path={write_model()}",
     ],
 }
 SAVE = "trainer.save_freq=2"

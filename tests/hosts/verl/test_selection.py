@@ -15,6 +15,7 @@ from curro.data import load_prompts
 from curro.hosts.verl.policy import ServedPolicy, VerlRows
 
 METHODS = {
+    "published": ["+curro.selection.name=prioritized-replay", "+curro.selection.variant=published"],
     "pspo": ["+curro.selection=pspo", "+curro.advantage=smoothed"],
     "sec": ["+curro.selection.name=sec", "+curro.selection.column=category"],
     "adcl": ["+curro.selection.name=adcl", "+curro.selection.train_estimates=true"],
