@@ -263,6 +263,16 @@ def test_the_parts_of_a_curriculum_can_be_given_in_every_form(tmp_path, options)
     assert host.curriculum.config == expected.config
 
 
+def test_groups_without_a_reward_count_neither_as_flat_nor_as_varied(tmp_path):
+    def scores(prompts, completions, **columns):
+        """The first of the generation's groups varies, the others have no reward."""
+        return [float(i) if i < 2 else None for i in range(len(prompts))]
+
+    host = trainer(tmp_path, reward_funcs=scores, max_steps=1, reward_range=(0, 1))
+    host.train()
+    assert host.state.log_history[0]["curriculum/signal_share"] == 1
+
+
 def test_few_metrics_are_logged_unless_all_are_asked_for(tmp_path):
     records: list[Any] = []
     host = trainer(

@@ -394,8 +394,9 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             listener(GroupRecord(self.state.global_step, draw, feedback.rewards, verdict, groups))
         if not self.curriculum.ledger.observed:
             self._missing_rewards.count(feedback, self._batch_prompts)
-        has_signal_P = ~self.curriculum.table.is_flat(verdict.informativeness)
-        self._metrics["train"]["curriculum/signal_share"].append(float(has_signal_P.mean()))
+        if not verdict.dropped.all():
+            has_signal_P = ~self.curriculum.table.is_flat(verdict.informativeness[~verdict.dropped])
+            self._metrics["train"]["curriculum/signal_share"].append(float(has_signal_P.mean()))
         if self._notices is not None:
             self._notices.groups(feedback)
         return verdict
