@@ -41,6 +41,7 @@ class GroupColumns:
         latest: bool, whether it is its prompt's last.
         sources: the names of the sources.
         keys, texts, tickets: each group's, None where the line has none.
+        unscored: bool, of every line in the file, whether the group had no reward and is left out here.
     """
 
     step: np.ndarray
@@ -60,6 +61,7 @@ class GroupColumns:
     keys: list[str | None]
     texts: list[str | None]
     tickets: list[int | None]
+    unscored: np.ndarray
 
     def key(self, row: int) -> str:
         """The key of a group's prompt; its number where the line has none."""
@@ -198,11 +200,13 @@ def _read_metrics(path: Path) -> dict[str, np.ndarray]:
 
 def _read_groups(path: Path, rules: PromptTable) -> GroupColumns:
     cells: dict[str, list[Any]] = {name: [] for name in (*NUMBERS, "admitted", "ticket", *TEXTS)}
+    unscored = []
     for number, row in enumerate(read_rows(path), 1):
         check_whole(row, REQUIRED, f"line {number} of {path}")
         mean = row.get("mean", np.nan)
-        if mean != mean:
-            continue  # the group had no reward and was dropped: it is neither a failure nor a visit
+        unscored.append(mean != mean)
+        if unscored[-1]:
+            continue  # the group was dropped: it is neither a failure nor a visit
         for name, values in cells.items():
             values.append(row.get(name))
     most = largest_reward(rules.reward_range)
@@ -233,6 +237,7 @@ def _read_groups(path: Path, rules: PromptTable) -> GroupColumns:
         keys=texts["key"],
         texts=texts["text"],
         tickets=[ticket if type(ticket) is int else None for ticket in cells["ticket"]],
+        unscored=np.array(unscored, np.bool_),
     )
 
 

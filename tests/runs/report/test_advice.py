@@ -74,6 +74,12 @@ def test_a_gate_rejects_nearly_all(tmp_path):
     assert none.problem.endswith("none was admitted.")
 
 
+def test_groups_have_no_reward_once_what_scores_them_has_failed(tmp_path):
+    failing = found(history_of(tmp_path / "failing", [*MIXED, *[np.nan, 0.5, 0.5, np.nan] * 32]))
+    assert failing["unscored-groups"].problem.startswith("25% of the last 256 groups have no reward")
+    assert "unscored-groups" not in found(history_of(tmp_path / "past", [*[np.nan] * 64, *MIXED]))
+
+
 def test_completions_are_cut(tmp_path):
     one = found(history_of(tmp_path / "run", MIXED, cut=4))["cut-completions"]
     assert one.problem == "50% of the recent completions were cut at the length limit."

@@ -24,6 +24,9 @@ MOST_FLAT = 0.7
 LEAST_ADMITTED = 0.2
 """Share of admitted groups below which a gate rejects too much."""
 
+MOST_UNSCORED = 0.1
+"""Share of groups without a reward above which what scores them has failed."""
+
 MOST_CUT = 0.25
 """Share of completions cut at the length limit above which the limit is too low."""
 
@@ -237,6 +240,18 @@ def rewardless_source(history: History) -> Advice | None:
     )
 
 
+def unscored_groups(history: History) -> Advice | None:
+    """Groups have no reward."""
+    recent = history.groups.unscored[-RECENT:]
+    if len(recent) < LEAST or recent.mean() < MOST_UNSCORED:
+        return None
+    return Advice(
+        "unscored-groups",
+        f"{recent.mean():.0%} of the last {len(recent)} groups have no reward: nothing was learnt from them.",
+        "Read the log of the run: it says once for each reason why completions were not scored.",
+    )
+
+
 def gate_rejects(history: History) -> Advice | None:
     """A gate rejects nearly all groups."""
     recent = _recent(history)
@@ -304,6 +319,7 @@ RULES: tuple[Callable[[History], Advice | None], ...] = (
     outside_range,
     most_flat,
     rewardless_source,
+    unscored_groups,
     gate_rejects,
     unreadable_judgments,
     learning_rate,
