@@ -312,7 +312,10 @@ class Judge(Part):
 
 
 class Gate(Judge):
-    """Base of all gates: override `__call__`. A gate decides, and remembers nothing."""
+    """Base of all gates: override `__call__`. A gate decides, remembers nothing and adds no columns.
+
+    A threshold is compared with a tolerance, because hosts give rewards in float32 (`band.between`).
+    """
 
     def __call__(self, groups: Groups) -> np.ndarray:
         """Which groups are trained on, bool (P,), by the signal's rewards.
