@@ -6,7 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from setup_run import BATCH, SEPARATE, Run, configuration, groups_of, run
+from setup_run import BATCH, SEPARATE, SIZE, Run, configuration, groups_of, run
+
+from curro.hosts.verl.replay import ticket_of
 
 ASYNC = ["trainer.v1.trainer_mode=curro_colocate_async"]
 
@@ -118,6 +120,50 @@ def test_a_group_that_was_looked_at_goes_on_after_a_resume(tmp_path):
     assert sizes[uid] == 2 + prompt["__rollout_n__"]
     assert resumed.metrics["dropped"] == whole.metrics["dropped"]
     assert resumed.metrics["observed"] == whole.metrics["observed"]
+
+
+class Halves(Run):
+    """Every other group finishes its first rollouts only after the others were looked at.
+
+    Attributes:
+        looks: by the step, (groups, further rollouts) of each look.
+    """
+
+    def before(self, engine) -> None:
+        buffer, answer, divide = (
+            self.trainer.replay_buffer,
+            engine._answer,
+            self.trainer.replay_buffer._divide,
+        )
+        self.looks: dict[int, list[tuple[int, int]]] = {}
+        held: list = []
+
+        def answer_half(prompt, step, validate):
+            if not validate and "_" not in prompt["uid"] and ticket_of(prompt["uid"]) % 2:
+                held.append((prompt, step))
+            else:
+                answer(prompt, step, validate)
+
+        def look(uids):
+            before = sum(len(rewards) for uid, rewards in engine.rewards.items() if "_" in uid)
+            chosen = divide(uids)
+            after = sum(len(rewards) for uid, rewards in engine.rewards.items() if "_" in uid)
+            self.looks.setdefault(self.trainer.global_steps, []).append((len(uids), after - before))
+            while held:
+                answer(*held.pop(), False)
+            return chosen
+
+        engine._answer, buffer._divide = answer_half, look
+
+
+def test_what_one_look_spends_is_gone_for_the_next_ones_of_the_step(tmp_path):
+    done = Halves(
+        configuration(tmp_path / "out", *ASYNC, "+curro.allocation='probe:first=2,most=7'", steps=6)
+    )
+    assert any(sum(further > 0 for _, further in looks) > 1 for looks in done.looks.values())
+    for looks in done.looks.values():
+        groups, further = np.cumsum(looks, axis=0).T
+        assert (further <= groups * (SIZE - 2)).all()
 
 
 def test_a_prompt_whose_group_waits_for_a_batch_is_not_drawn_again(tmp_path):
