@@ -48,7 +48,8 @@ class Rows:
 
     def take(self, rows: Any) -> Self:
         """The prompts at `rows`, numbers or bools; a number alone is one row."""
-        rows = [rows] if np.isscalar(rows) else rows
+        if not isinstance(rows, slice):
+            rows = np.atleast_1d(rows) if np.size(rows) else np.empty(0, np.int64)
 
         def taken(value: Any) -> Any:
             if isinstance(value, Mapping):
