@@ -21,8 +21,11 @@ WRONG = {
     },
     "allocation": {
         "estimate": ["estimates:estimate=0", "estimates:estimate=5,train=4"],
+        "`train`, 2, not 4": ["estimates:train=2"],
         "first": ["probe:first=1", "probe:first=8,most=4"],
-        "least": ["knapsack:least=-1,most=4", "knapsack:least=5,most=4", "knapsack:least=0,most=0"],
+        "`most`, 1, not": ["probe:most=1", "knapsack:most=1"],
+        "least": ["knapsack:least=-1,most=4", "knapsack:least=5,most=4"],
+        "most is from 1, not 0": ["knapsack:least=0,most=0"],
     },
     "selection": {
         "features": ["frontier:features=smell", "frontier:features=text+smell"],
