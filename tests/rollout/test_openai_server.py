@@ -307,10 +307,13 @@ def test_no_server_there():
             rollouts(url)
 
 
-def test_a_server_of_several_models_wants_a_name():
+@pytest.mark.parametrize(
+    ("models", "said"), [(["small", "large"], "several: small, large$"), ([], "none to list$")]
+)
+def test_a_server_of_several_models_or_without_a_list_wants_a_name(models, said):
     fake = FakeServer()
-    fake.models = ["small", "large"]
-    with fake.running() as url, pytest.raises(EngineError, match=r"name the model: .* several: small, large"):
+    fake.models = models
+    with fake.running() as url, pytest.raises(EngineError, match=f"name the model: .* has {said}"):
         rollouts(url, model=None)
 
 
