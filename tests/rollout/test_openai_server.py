@@ -332,6 +332,11 @@ def test_one_engine_in_several_event_loops():
             asyncio.run(use(True))
 
 
+def test_the_key_is_not_shown():
+    server = OpenAIEngine("http://localhost:8000", max_new_tokens=4, api_key="secret").server
+    assert "secret" not in repr(server)
+
+
 def test_an_address_that_is_none():
     with pytest.raises(ConfigError, match="is like http://localhost:8000, not 'localhost:8000'"):
         OpenAIEngine("localhost:8000", max_new_tokens=4)

@@ -205,7 +205,7 @@ class Failure:
     wait: float = 0.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)  # or tracebacks would show the key
 class Server:
     """One server and its options, which are those of `OpenAIEngine`.
 
