@@ -67,6 +67,13 @@ def test_rows_are_taken_by_all_that_names_them(rows):
     assert taken.take(()).rewards.shape == (0, 2)
 
 
+def test_what_is_masked_was_not_scored():
+    assert read(np.ma.array([[0, 1], [1, 1]], mask=[[0, 0], [0, 1]])).scored.tolist() == [
+        [True] * 2,
+        [True, False],
+    ]
+
+
 BEYOND = r"rollout 1 of prompt '1' has the format .*at most 1e\+15"
 
 

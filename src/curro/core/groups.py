@@ -281,8 +281,8 @@ class MissingRewards:
 
 def _numbers(rewards: ArrayLike, problem: str) -> np.ndarray:
     try:
-        # NumPy reads no tensor on a GPU, in bfloat16 or with a gradient, and their `tolist` does
-        if not isinstance(rewards, np.ndarray) and hasattr(rewards, "tolist"):
+        # NumPy reads no tensor on a GPU, in bfloat16 or with a gradient, nor a mask, and their `tolist` does
+        if type(rewards) is not np.ndarray and hasattr(rewards, "tolist"):
             rewards = rewards.tolist()
         return np.array(rewards, np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
