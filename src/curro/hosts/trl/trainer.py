@@ -396,7 +396,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             self._missing_rewards.count(feedback, self._batch_prompts)
         if not verdict.dropped.all():
             has_signal_P = ~self.curriculum.table.is_flat(verdict.informativeness[~verdict.dropped])
-            self._metrics["train"]["curriculum/signal_share"].append(float(has_signal_P.mean()))
+            self._metrics["train"]["curriculum/signal_share"] += has_signal_P.astype(float).tolist()
         if self._notices is not None:
             self._notices.groups(feedback)
         return verdict
