@@ -104,6 +104,7 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"reward_funcs": of_a_column}, "'level'"),
     ({"reward_funcs": operator.itemgetter("completions")}, "itemgetter"),
     ({"reward_funcs": (fails, never), "reward_weights": [1.0]}, "1 numbers for 2 reward functions"),
+    ({"reward_weights": [float("nan")]}, "reward_weights has nan"),
     ({"num_iterations": 0}, "num_iterations=0"),
     ({"temperature": 0.0}, "temperature=0"),
     ({"eval_strategy": "steps", "eval_steps": 1}, "eval_dataset"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -126,6 +127,9 @@ def reward_functions(value: Any, args: GRPOConfig) -> list[Any]:
     weights = args.reward_weights
     if weights is not None and functions and len(weights) != len(functions):
         raise ConfigError(f"reward_weights has {len(weights)} numbers for {len(functions)} reward functions")
+    for weight in weights or ():
+        if not isinstance(weight, int | float) or not math.isfinite(weight):
+            raise ConfigError(f"reward_weights has {weight!r:.50}: a weight is a finite number")
     return functions
 
 
