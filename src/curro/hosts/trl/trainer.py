@@ -44,7 +44,7 @@ from curro.hosts.trl.processes import MainProcess, own_share
 from curro.hosts.trl.rounds import KeptGroup, RoundEnd, ScoredRow, fill_in_rounds, rewards_of
 from curro.hosts.trl.seams import end_tokens, replaced
 from curro.reward.adapters import completion_text, trl_reward
-from curro.reward.environments.environment import Environment, episode_reward
+from curro.reward.environments.environment import Environment, checked, episode_reward
 from curro.rollout.engines.models import LEAST_LORA_RATE, LORA_RATE
 from curro.rollout.fill import Fill, release, sized
 from curro.rollout.fill_settings import FillSettings
@@ -142,6 +142,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             for other in ("rollout_func", "environment_factory", "tools"):
                 if given.get(other):
                     raise ConfigError(f"an environment plays the rollouts: give it or {other}, not both")
+            checked(environment, f"{environment!r:.50}")
             given.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
         lost = seams.check_contract(GRPOTrainer)
         options = given["args"] = given.get("args") or GRPOConfig(

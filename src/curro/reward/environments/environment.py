@@ -152,7 +152,7 @@ def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | N
         ConfigError: no such module or function, or what it makes is not an environment.
     """
     if spec is not None:
-        return _checked(_made(spec), spec)
+        return checked(_made(spec), spec)
     provided = provider(prompts.source)
     return None if provided is None else provided[0].environment(provided[1])
 
@@ -173,7 +173,8 @@ def _made(spec: str) -> Environment:
     return construct(f"environment {name!r}", factory, options, options.pop("", []))
 
 
-def _checked(environment: Environment, spec: str) -> Environment:
+def checked(environment: Environment, spec: str) -> Environment:
+    """The environment; raises ConfigError where it is none."""
     for name in ("turns", "turn_tokens"):
         value = getattr(environment, name, None)
         if not isinstance(value, int) or value < 1:
