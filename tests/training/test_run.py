@@ -352,6 +352,18 @@ def test_a_checkpoint_that_was_cut_off_is_passed_over(run, monkeypatch):
     assert steps(folder) == list(range(5))
 
 
+def test_no_run_is_said_to_go_on_from_a_damaged_checkpoint(run):
+    def interrupt(line):
+        if line["step"] == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    folder, _, _ = run(settings(save_every=1), on_step=interrupt)
+    (folder.checkpoints / "checkpoint-2" / "optimizer.pt").write_bytes(b"cut")
+    folder, error, said = run(settings(save_every=1), resume=True)
+    assert "remove that folder, and resuming goes on from the one before" in str(error)
+    assert "goes on after" not in said
+
+
 def test_a_run_with_no_checkpoint_starts_again(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(CurriculumGRPOTrainer, "_compute_loss", lambda *_: 1 / 0)

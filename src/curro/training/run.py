@@ -17,7 +17,7 @@ from transformers.integrations import TensorBoardCallback
 from trl import GRPOConfig
 
 from curro.core.configuration import describe_signal
-from curro.core.errors import ConfigError, CurroError
+from curro.core.errors import CheckpointError, ConfigError, CurroError
 from curro.data.prompt_set import PromptSet
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
@@ -60,6 +60,8 @@ def saving_on_error(
     try:
         yield
     except BaseException as error:
+        if isinstance(error, CheckpointError) and not recorder.has_begun:
+            raise  # nothing goes on from a checkpoint that cannot be read
         if isinstance(error, RuntimeError) and "probability tensor contains" in str(error):  # torch's words
             raise CurroError(
                 "the model's probabilities are not numbers any more, as after too large a --learning-rate: "
