@@ -120,6 +120,16 @@ def test_the_limit_counts_groups_that_ended_not_those_in_flight():
     assert fill.reason == ""
 
 
+def test_groups_of_an_earlier_batch_that_end_in_this_one_were_given_out():
+    fill = fill_of(limit=1)
+    fill.begin(2, 0)
+    fill.give_out(draw_of(range(4), 0))
+    fill.begin(2, 1)
+    for ticket in (0, 1):
+        fill.reject(ticket, None, informativeness=0.0, reward=0.0)
+    assert "4 groups were given out (2 rejected by the gate)" in fill.explain()
+
+
 def test_cancelled_groups_did_not_end():
     fill = begun(1, [0, 1], limit=1)
     fill.mark_failed(0, "cancelled")

@@ -279,8 +279,8 @@ class Fill(Generic[GroupT]):
         }.get(reason, "no more groups could be had")
         return (
             f"step {self.step + 1} cannot be filled: {ran_out}, and {self._have} of {self.n} {self.unit} are "
-            f"admitted. {counts.given_out} groups were given out{f' ({losses_text})' if losses else ''}: "
-            f"{', or '.join(remedies) or 'ask for smaller batches'}"
+            f"admitted. {len(self.prompts_given_out)} groups were given out"
+            f"{f' ({losses_text})' if losses else ''}: {', or '.join(remedies) or 'ask for smaller batches'}"
         )
 
     # ------------------------------ what is given out ------------------------------
