@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from peft import LoraConfig
 from safetensors.torch import load_file
 from tests.hosts.trl.judging import value_of
 from tests.hosts.trl.setup import resumed_and_whole, trainer
@@ -38,6 +39,13 @@ def test_a_checkpoint_without_curriculum_is_refused(tmp_path):
     (tmp_path / "checkpoint-1" / "curro" / "curriculum.npz").unlink()
     with pytest.raises(curro.CheckpointError, match=r"no saved curriculum at .*checkpoint-1 as its model"):
         trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+def test_a_checkpoint_of_other_weights_is_not_called_damaged(tmp_path):
+    trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
+    adapted = trainer(tmp_path, max_steps=2, peft_config=LoraConfig(r=2))
+    with pytest.raises(curro.CheckpointError, match="resume with the model and the options that saved it"):
+        adapted.train(resume_from_checkpoint=True)
 
 
 def test_a_trainer_that_has_trained_does_not_begin_again(tmp_path):

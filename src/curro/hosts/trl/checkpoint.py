@@ -98,8 +98,9 @@ def reading(checkpoint: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise CheckpointError(
-            f"the checkpoint {checkpoint} cannot be read ({first_line(error)}): remove that folder, and "
-            "resuming goes on from the one before"
+            f"the checkpoint {checkpoint} cannot be read ({first_line(error)}): resume with the model and "
+            "the options that saved it, or, if it is damaged, remove that folder, and resuming goes on from "
+            "the one before"
         ) from error
 
 
