@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,6 +158,7 @@ def test_a_template_that_ends_a_turn_with_more_than_its_end_of_sequence():
         ("start", "start failed with KeyError: 'gone', for the prompt 'row 1 ='"),
         ("answer", "step failed with KeyError: 'gone', for the prompt 'row 0 ='"),
         ("number", "step gave 5, which is neither text nor None, for the prompt 'row 0 ='"),
+        ("reward", "reward failed with AttributeError: .*'reward', for the prompt 'row 0 ='"),
     ],
 )
 def test_an_environment_that_fails_is_named_with_the_prompt(method, words):
@@ -164,7 +166,8 @@ def test_an_environment_that_fails_is_named_with_the_prompt(method, words):
         def start(self, row: dict[str, Any], seed: int) -> Any:
             if method == "start" and row["key"] == "row 1 =":
                 raise KeyError("gone")
-            return super().start(row, seed)
+            episode = super().start(row, seed)
+            return SimpleNamespace(step=lambda action: None) if method == "reward" else episode
 
         def answer(self, action: str) -> Any:
             if method == "answer":

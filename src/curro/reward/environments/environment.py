@@ -73,7 +73,7 @@ class Watched:
         return observation
 
     def reward(self) -> Score:
-        return self._call("reward", self.episode.reward)
+        return self._call("reward", lambda: self.episode.reward())
 
     def _call(self, method: str, function: Callable[[], T]) -> T:
         try:
