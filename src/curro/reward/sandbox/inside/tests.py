@@ -200,7 +200,7 @@ class TestSide(Wire):
         self.constructed: set[int] = set()  # objects that the tests made with a class that they name
         self.kinds: set[int] = set()  # names that begin with a capital
         self.names: Names
-        # the program's global names that are no functions, since the last call
+        # the program's global names that are no functions, since it was last asked to do something
         self.data: dict[str, Any] = {}
         # containers that are attributes, as they were last
         self.parts: list[tuple[StandIn, str, Any, Any]] = []
@@ -262,13 +262,15 @@ class TestSide(Wire):
     @alone
     def call(self, far: StandIn, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         encoded = self.encode([*arguments, named])
+        given = self.given  # with the call that has called this function of the tests
         self.given = list({id(form): value for value, form in self.sent.values()}.values())
-        result, _ = self.ask("call", far.far_number, encoded)
-        self.given = []
-        self.data = {}
+        try:
+            result, places, _ = self.ask("call", far.far_number, encoded)
+        finally:
+            self.given = given
         if type(result) is StandIn and far.far_number in self.kinds:
             self.constructed.add(result.far_number)
-        return result
+        return arguments[places[0]] if places else result
 
     @alone
     def attribute(self, far: StandIn, name: str) -> Any:
@@ -339,6 +341,9 @@ class TestSide(Wire):
         except StopIteration:
             if request[0] == "next":
                 raise
+        finally:
+            if request[0] != "name":
+                self.data = {}
         # a loop of the test's over `map` would end at it, without the asserts that were to come
         raise RuntimeError("the program raised StopIteration")
 
@@ -347,6 +352,7 @@ class TestSide(Wire):
         while "lent" in (reply := json.loads(self.replies.readline())):
             number, arguments, named = reply["lent"]
             lent = self.objects[number]
+            self.data = {}
             try:
                 named = {name: self.decode(value) for name, value in named.items()}
                 answer = {"value": self.encode(lent(*map(self.decode, arguments), **named))}
