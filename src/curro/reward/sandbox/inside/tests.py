@@ -405,6 +405,10 @@ class TestSide(Wire):
             return self.refused
         if CLOSED and re.search(CLOSED, source):
             return "a test changes or reads what only its own process has, such as its files or its output"
+        lacks = re.fullmatch(r"'(\w+)' object has no attribute '(\w+)'", str(error))
+        kind = self.names.get(lacks[1]) if lacks else None
+        if lacks and isinstance(kind, type) and kind.__module__ == "tests" and hasattr(kind, lacks[2]):
+            return "a test gives the program an object without its methods"
         if any(error is raised for raised in self.raised) or isinstance(error, AssertionError):
             return ""
         if isinstance(error, NameError) and error.name in self.names.offered:
