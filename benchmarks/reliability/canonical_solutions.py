@@ -79,7 +79,7 @@ def main() -> int:
         file.write(gzip.decompress((Path(package) / "data" / "HumanEval.jsonl.gz").read_bytes()))
         file.flush()
         prompts = suite_prompts(SUITES["HumanEval"], data=file.name, limit=asked.limit)
-    reward = with_heads(resolve_reward(SUITES["HumanEval"].reward, prompts))
+    reward = with_heads(resolve_reward(SUITES["HumanEval"].reward, prompts), prompts)
     passed: dict[str, list[str]] = {}
     started = time.monotonic()
     for name, change in (("canonical", str), ("misspelt", misspelt), ("changed", changed)):

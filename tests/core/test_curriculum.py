@@ -263,6 +263,7 @@ class Chooses(Selection):
             Choice(np.arange(4), np.zeros(4), np.ones(4), np.full(4, 0.5)),
             "other than 1 although its has_weights is False",
         ),
+        (Choice.of([0, 1, 2, 3], 7), r"reasons \[7 7 7 7\]: take them from curro.Reason"),
     ],
 )
 def test_a_method_that_chooses_no_prompts_is_refused_and_nothing_is_selected(choice, words):
@@ -343,7 +344,7 @@ def test_a_draw_that_a_method_breaks_leaves_no_prompt_in_flight(part, hook, answ
         ([1.0, [1.0]], "weights, object"),
         (np.array(["a", "b"]), "weights, <U1"),
         (np.array([1, np.nan]), "weights, .*: return finite numbers"),
-        (np.array([1, -1.0]), "weights below 0"),
+        (np.array([1, -1.0]), "weights below 0: importance weights are from 0$"),
     ],
 )
 def test_weights_that_no_checkpoint_could_hold_are_refused(weights, words):

@@ -57,6 +57,23 @@ def test_a_taken_group_keeps_all_it_has():
     assert taken.count.tolist() == [2]
 
 
+@pytest.mark.parametrize(
+    "rows", [1, (1,), np.array(1), [1], [False, True], range(1, 2), slice(1, 2)], ids=repr
+)
+def test_rows_are_taken_by_all_that_names_them(rows):
+    taken = read([[0.0, 1.0], [1.0, 1.0]], format=[[0.5, np.nan], [0.0, 1.0]]).take(rows)
+    assert (taken.rewards.tolist(), taken.prompts.shape) == ([[1.0, 1.0]], (1,))
+    assert taken.named["format"].tolist() == [[0.0, 1.0]]
+    assert taken.take(()).rewards.shape == (0, 2)
+
+
+def test_what_is_masked_was_not_scored():
+    assert read(np.ma.array([[0, 1], [1, 1]], mask=[[0, 0], [0, 1]])).scored.tolist() == [
+        [True] * 2,
+        [True, False],
+    ]
+
+
 BEYOND = r"rollout 1 of prompt '1' has the format .*at most 1e\+15"
 
 

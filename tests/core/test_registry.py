@@ -69,7 +69,7 @@ def test_published_values_are_those_of_section_5():
     method = registry.build("selection", REPLAY + ":variant=published")
     assert (method.smoothing, method.initial_priority, method.bonus, method.tolerance) == (0.8, 0.2, 1e-4, 0)
     assert (method.exploration, method.draw) == (0.125, "top")
-    assert (method.retest_every, method.retests) == (10, (1, 3))
+    assert (method.retest_every, method.retest_solved, method.retest_unsolved) == (10, 1, 3)
 
 
 def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):

@@ -64,11 +64,12 @@ def test_a_gate_alone_is_measured_and_warned_of():
     is_hard = second.prompts % 2 == 1
     with pytest.warns(
         RuntimeWarning, match=r"0\.50 and 0\.31 .* 50 were rejected, with 0\.12.* pass the gate"
-    ):
+    ) as record:
         curriculum.observe(second.tickets, np.arange(8) < np.where(is_hard, 0, 4)[:, None])
     metrics = curriculum.metrics()
     rates = [metrics[f"{fate}/success_rate"] for fate in ("drawn", "trained", "rejected")]
     assert rates == [0.3125, 0.5, 0.125]
+    assert record[0].filename == __file__
 
 
 def test_what_was_never_rolled_out_does_not_count():

@@ -1,8 +1,12 @@
 """Options that are none: one error that names the option, whatever the method."""
 
+import inspect
+
 import pytest
 
 from curro import ConfigError, Curriculum
+from curro.core.loading import load_object
+from curro.core.registry import BUILTIN, build
 from curro.data import PromptSet
 
 ROWS = PromptSet([{"key": str(i), "prompt": "", "answer": "", "hard": i, "source": "a"} for i in range(4)])
@@ -21,8 +25,11 @@ WRONG = {
     },
     "allocation": {
         "estimate": ["estimates:estimate=0", "estimates:estimate=5,train=4"],
+        "`train`, 2, not 4": ["estimates:train=2"],
         "first": ["probe:first=1", "probe:first=8,most=4"],
-        "least": ["knapsack:least=-1,most=4", "knapsack:least=5,most=4", "knapsack:least=0,most=0"],
+        "`most`, 1, not": ["probe:most=1", "knapsack:most=1"],
+        "least": ["knapsack:least=-1,most=4", "knapsack:least=5,most=4"],
+        "most is from 1, not 0": ["knapsack:least=0,most=0"],
     },
     "selection": {
         "features": ["frontier:features=smell", "frontier:features=text+smell"],
@@ -73,3 +80,12 @@ def test_an_option_that_is_none_is_named(kind, option, spec):
     with pytest.raises(ConfigError) as error:
         Curriculum(prompts=ROWS, **({"selection": "uniform"} | {kind: spec}))
     assert option in str(error.value)
+
+
+NEEDED = {"band": "band:0,1", "variance": "variance:0.1", "target": "target:hard"}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in WRONG for name in BUILTIN[kind]])
+def test_a_part_keeps_its_options_under_their_names_which_a_resume_compares(kind, name):
+    if inspect.isclass(method := load_object(BUILTIN[kind][name], kind)):
+        assert inspect.signature(method).parameters.keys() <= vars(build(kind, NEEDED.get(name, name))).keys()

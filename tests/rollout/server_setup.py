@@ -205,7 +205,8 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             pass
 
         def do_GET(self) -> None:
-            self._plain(200, {"object": "list", "data": [{"id": name} for name in fake.models]})
+            data = [{"id": name} for name in fake.models]
+            self._plain(200, {"object": "list", "data": data} if data else "a page")
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

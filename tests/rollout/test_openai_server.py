@@ -307,10 +307,13 @@ def test_no_server_there():
             rollouts(url)
 
 
-def test_a_server_of_several_models_wants_a_name():
+@pytest.mark.parametrize(
+    ("models", "said"), [(["small", "large"], "several: small, large$"), ([], "none to list$")]
+)
+def test_a_server_of_several_models_or_without_a_list_wants_a_name(models, said):
     fake = FakeServer()
-    fake.models = ["small", "large"]
-    with fake.running() as url, pytest.raises(EngineError, match=r"name the model: .* several: small, large"):
+    fake.models = models
+    with fake.running() as url, pytest.raises(EngineError, match=f"name the model: .* has {said}"):
         rollouts(url, model=None)
 
 
@@ -327,6 +330,11 @@ def test_one_engine_in_several_event_loops():
         assert len(asyncio.run(use(False))) == len(asyncio.run(use(True))) == 2
         with pytest.raises(EngineError, match="closed"):
             asyncio.run(use(True))
+
+
+def test_the_key_is_not_shown():
+    server = OpenAIEngine("http://localhost:8000", max_new_tokens=4, api_key="secret").server
+    assert "secret" not in repr(server)
 
 
 def test_an_address_that_is_none():

@@ -94,11 +94,13 @@ def test_what_is_no_file_is_not_read(tmp_path, name, kind):
         *({"variance": number} for number in (1e308, -1, 1e155)),
         *({name: number} for name in ("rollouts", "tokens", "cut") for number in (-1, 0.5, 1e308)),
         *({name: -1e308} for name in ("predicted_variance", "predicted_rate")),
+        {"mean": [0.5]},
+        {"tokens": [1]},
     ],
     ids=str,
 )
 def test_a_number_that_no_run_has_is_damage(tmp_path, changed):
-    run(tmp_path / "run", [GROUP, GROUP | changed])
+    run(tmp_path / "run", [GROUP | changed] * 2)
     with pytest.raises(RunError, match=r"groups\.jsonl is damaged"):
         read_history(tmp_path / "run")
 

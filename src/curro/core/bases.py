@@ -269,11 +269,15 @@ def checked_choice(choice: Any, n: int, selection: Selection) -> Choice:
         )
         for column, answer in vars(choice).items()
     }
-    if (columns["weights"] < 0).any() or (not selection.has_weights and (columns["weights"] != 1).any()):
+    if (columns["weights"] < 0).any():
+        raise ConfigError(f"{name} returned weights below 0: importance weights are from 0")
+    if not selection.has_weights and (columns["weights"] != 1).any():
         raise ConfigError(
-            f"{name} returned weights below 0, or other than 1 although its has_weights is False: set it to "
-            "True, by which hosts know that they have to apply them"
+            f"{name} returned weights other than 1 although its has_weights is False: set it to True, by "
+            "which hosts know that they have to apply them"
         )
+    if not np.isin(columns["reasons"], list(Reason)).all():
+        raise ConfigError(f"{name} returned reasons {columns['reasons']!s:.60}: take them from curro.Reason")
     return Choice(**columns)
 
 

@@ -48,7 +48,8 @@ class Rows:
 
     def take(self, rows: Any) -> Self:
         """The prompts at `rows`, numbers or bools; a number alone is one row."""
-        rows = [rows] if np.isscalar(rows) else rows
+        if not isinstance(rows, slice):
+            rows = np.atleast_1d(rows) if np.size(rows) else np.empty(0, np.int64)
 
         def taken(value: Any) -> Any:
             if isinstance(value, Mapping):
@@ -280,8 +281,8 @@ class MissingRewards:
 
 def _numbers(rewards: ArrayLike, problem: str) -> np.ndarray:
     try:
-        # NumPy reads no tensor on a GPU, in bfloat16 or with a gradient, and their `tolist` does
-        if not isinstance(rewards, np.ndarray) and hasattr(rewards, "tolist"):
+        # NumPy reads no tensor on a GPU, in bfloat16 or with a gradient, nor a mask, and their `tolist` does
+        if type(rewards) is not np.ndarray and hasattr(rewards, "tolist"):
             rewards = rewards.tolist()
         return np.array(rewards, np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:

@@ -126,7 +126,7 @@ class SurvivalMeter(_Warner):
                 f"prompts that are trained on are easier than those that are drawn: success rates of "
                 f"{trained.mean():.2f} and {drawn.mean():.2f} in the latest {len(drawn)} groups, of which "
                 f"{len(rates[cause])} were {cause}, with {rates[cause].mean():.2f}. {advice}",
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def metrics(self) -> dict[str, float]:

@@ -208,7 +208,7 @@ def _read_groups(path: Path, rules: PromptTable) -> GroupColumns:
         if unscored[-1]:
             continue  # the group was dropped: it is neither a failure nor a visit
         for name, values in cells.items():
-            values.append(row.get(name))
+            values.append(row.get(name, np.nan))
     most = largest_reward(rules.reward_range)
     columns = {name: _numbers(path, name, cells[name]) for name in NUMBERS}
     bounds = {
@@ -243,7 +243,7 @@ def _read_groups(path: Path, rules: PromptTable) -> GroupColumns:
 
 def _numbers(path: Path, name: str, values: Sequence[Any]) -> np.ndarray:
     try:
-        return np.array(values, np.float64)
+        return np.fromiter(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise RunError(f"{path} is damaged: it has a {name} that is no number ({error!s:.100})") from error
 

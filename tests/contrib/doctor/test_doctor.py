@@ -225,6 +225,13 @@ def test_a_data_set_and_an_empty_file_are_called_so(tmp_path, content, named):
         read_log(tmp_path / "log.jsonl")
 
 
+def test_a_damaged_file_of_a_folder_is_named(tmp_path):
+    lines(tmp_path / "1.jsonl", [{"input": "a", "score": score, "step": 1} for score in (0, 1)])
+    (tmp_path / "2.jsonl").write_text('{"input": "a", "sc')
+    with pytest.raises(ConfigError, match=r"2\.jsonl cannot be read"):
+        read_log(tmp_path)
+
+
 @pytest.mark.parametrize("path", ["nowhere.jsonl", "."])
 def test_what_is_not_there_is_refused(tmp_path, path):
     with pytest.raises((ConfigError, OSError)):

@@ -7,6 +7,7 @@ import pytest
 from tests.in_process import run_command
 
 from curro import Curriculum
+from curro.contrib.watch.command import run_names
 from curro.contrib.watch.server import WatchedRun, WatchServer
 from curro.runs.folder import RunFolder
 
@@ -43,6 +44,18 @@ def test_a_folder_of_runs_shows_its_runs_and_files_are_none(watch, arguments):
         Path(f"demo/{name}.log").write_text("done")
     Path("demo/report.html").write_text("")
     assert "watching 2 runs" in watch(*arguments)
+
+
+def test_runs_are_told_apart_by_what_differs_in_their_paths(watch, monkeypatch):
+    names = []
+    monkeypatch.setattr(
+        WatchServer, "serve_forever", lambda server: names.extend(run.name for run in server.runs)
+    )
+    for name in "ab":
+        RunFolder.create(f"{name}/deep/run", {})
+    watch(str(Path("a/deep/run").resolve()), "b/deep", "later")
+    assert names == ["a/deep/run", "b/deep/run", "later"]
+    assert run_names([Path()]) == [Path.cwd().name]
 
 
 @pytest.mark.parametrize("path", ["other", "other/notes.txt"])

@@ -135,8 +135,15 @@ def read_log(path: Path) -> Rollouts | Curves:
     Raises:
         ConfigError: there is no log that can be read.
     """
-    try:
+    with _naming(path):
         return _log(path)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Refuse what cannot be read, by its name."""
+    try:
+        yield
     except ConfigError:
         raise
     except (pa.ArrowException, OSError, ArithmeticError, LookupError, ValueError, RecursionError, TypeError,
@@ -150,7 +157,8 @@ def read_log(path: Path) -> Rollouts | Curves:
 def _log(path: Path) -> Rollouts | Curves:
     tables: list[pa.Table] = []
     for file in _files(path):
-        table = _table(file)
+        with _naming(file):
+            table = _table(file)
         names = [name for name in table.column_names if name not in STEP]
         # TRL logs a batch again until the next one is generated
         is_new = (

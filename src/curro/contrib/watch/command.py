@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +38,7 @@ def watch(
 
     os.nice(10)
     paths = find_runs(runs)
-    watched = [WatchedRun(path, str(path)) for path in paths]
+    watched = [WatchedRun(path, name) for path, name in zip(paths, run_names(paths), strict=True)]
     try:
         server = WatchServer(watched, port)
     except OSError as error:
@@ -55,3 +56,10 @@ def watch(
             server.serve_forever()
         except KeyboardInterrupt:
             plain_console().print("stopped; the runs go on")
+
+
+def run_names(paths: Sequence[Path]) -> list[str]:
+    """Each path from the folder on that holds all of them: a legend has no room for whole paths."""
+    whole = [os.path.abspath(path) for path in paths]
+    shared = os.path.commonpath([os.path.dirname(path) for path in whole])
+    return [os.path.relpath(path, shared) for path in whole]

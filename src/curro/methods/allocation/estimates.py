@@ -25,7 +25,7 @@ class Estimates(Allocation):
     needs_budget = False
 
     def __init__(self, *, estimate: int = 4, train: int = 8) -> None:
-        require(1 <= estimate <= train, "estimate", "from 1, and at most `train`", estimate)
+        require(1 <= estimate <= train, "estimate", f"from 1 to `train`, {train}", estimate)
         self.estimate, self.train, self.first = estimate, train, train
 
     def initial(self, reasons: np.ndarray) -> np.ndarray:

@@ -32,7 +32,8 @@ class Knapsack(Allocation):
     """
 
     def __init__(self, *, least: int = 2, most: int = 128) -> None:
-        require(0 <= least <= most and most >= 1, "least", "from 0, and at most `most`, from 1", least)
+        require(most >= 1, "most", "from 1", most)
+        require(0 <= least <= most, "least", f"from 0 to `most`, {most}", least)
         self.least, self.most = least, most
 
     def check(self, prompts: int, budget: int) -> None:

@@ -30,7 +30,7 @@ class Probe(Allocation):
     needs_budget, looks_first = False, True
 
     def __init__(self, *, first: int = 2, most: int = 16) -> None:
-        require(2 <= first <= most, "first", "from 2, and at most `most`", first)
+        require(2 <= first <= most, "first", f"from 2 to `most`, {most}", first)
         self.first, self.most = first, most
 
     def more(self, groups: Groups, budget: int) -> np.ndarray:

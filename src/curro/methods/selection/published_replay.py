@@ -88,7 +88,7 @@ class PublishedReplay(Selection):
         self.exploration, self.bonus = exploration, bonus
         self.tolerance, self.retest_every = tolerance, retest_every
         self.leaves_out = "credit" if tolerance > 0 else "nothing"
-        self.retests = retest_solved, retest_unsolved
+        self.retest_solved, self.retest_unsolved = retest_solved, retest_unsolved
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -141,9 +141,8 @@ class PublishedReplay(Selection):
         self.planned = step
         self.exploring = self.rng.random() < self.exploration
         retest = every > 0 and step // every > before // every
-        self.due = [
-            min(most, len(pool)) * retest for most, pool in zip(self.retests, self.pools, strict=True)
-        ]
+        retests = self.retest_solved, self.retest_unsolved
+        self.due = [min(most, len(pool)) * retest for most, pool in zip(retests, self.pools, strict=True)]
         self.retested = [set(), set()]
 
     def _from_heap(self, n: int) -> Choice:

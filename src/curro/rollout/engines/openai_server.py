@@ -205,7 +205,7 @@ class Failure:
     wait: float = 0.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)  # or tracebacks would show the key
 class Server:
     """One server and its options, which are those of `OpenAIEngine`.
 
@@ -275,7 +275,9 @@ class Server:
             names = [str(model.id) for model in (await self._client.models.list()).data]
         except openai.APIConnectionError as error:
             raise self._dead(error) from error
-        except (openai.APIError, ValueError, TypeError, AttributeError, TooLongError) as error:
+        except (TypeError, AttributeError):  # what the client makes of another answer than a list
+            names = []
+        except (openai.APIError, ValueError, RecursionError, TooLongError) as error:
             raise EngineError(f"{self.url} does not list its models ({error}): name the model") from error
         if len(names) != 1:
             has = f"several: {', '.join(names)[:300]}" if names else "none to list"
