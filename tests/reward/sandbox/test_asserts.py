@@ -526,9 +526,11 @@ def test_what_says_nothing_of_a_program_has_no_verdict(passed):
         "assert out.getvalue()",
     ]
     assert passed(program, *tests, "assert f(2) == 1") == [None] * 8 + [True]
-    own = "class Own:\n    def go(self, x): return x\nassert f(Own()) == 2"
-    assert passed("def f(x): return x.go(2)", own) == [None]
-    assert passed("def f(x): return x.went(2)", own) == [False]
+    own = "class Own:\n    def __len__(self): return 2\n    def go(self, x): return x\nassert f(Own()) == 2"
+    for missed in ("x.go(2)", "len(x)", "sum(x)"):
+        assert passed(f"def f(x): return {missed}", own) == [None]
+    for wrong in ("x.went(2)", "3", "1 + '2'"):
+        assert passed(f"def f(x): return {wrong}", own) == [False]
     for error in ("ModuleNotFoundError('x')", "NameError('f', name='f')"):
         assert passed(f"def f(x): raise {error}", "assert f(2) == 1") == [False]
 

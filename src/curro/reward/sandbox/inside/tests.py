@@ -148,6 +148,12 @@ def _operator(name: str, is_binary: bool) -> Callable[..., Any]:
     return operate
 
 
+OPERATORS = [
+    f"__{_name.strip('_')}__"
+    for _name in (*BINARY, *ORDER, "len", "iter", "next", "getitem", "setitem", "contains", "enter")
+]
+"""What an object has to have, or Python raises a TypeError that names its class."""
+
 for _name in ASKED:
     setattr(StandIn, f"__{_name}__", _operator(_name, is_binary=False))
 for _name in ("divmod", *BINARY, *ORDER, *IN_PLACE, *(f"r{_name}" for _name in BINARY)):
@@ -206,7 +212,7 @@ class TestSide(Wire):
         self.parts: list[tuple[StandIn, str, Any, Any]] = []
 
     def refuse(self, reason: str) -> Any:
-        self.refused = reason
+        self.refused = self.refused or reason  # a container of what cannot be sent cannot be sent either
         raise NotCarried(reason)
 
     def distrust(self, operator: str) -> None:
@@ -405,9 +411,7 @@ class TestSide(Wire):
             return self.refused
         if CLOSED and re.search(CLOSED, source):
             return "a test changes or reads what only its own process has, such as its files or its output"
-        lacks = re.fullmatch(r"'(\w+)' object has no attribute '(\w+)'", str(error))
-        kind = self.names.get(lacks[1]) if lacks else None
-        if lacks and isinstance(kind, type) and kind.__module__ == "tests" and hasattr(kind, lacks[2]):
+        if isinstance(error, TypeError | AttributeError) and self.are_missed(str(error)):
             return "a test gives the program an object without its methods"
         if any(error is raised for raised in self.raised) or isinstance(error, AssertionError):
             return ""
@@ -425,6 +429,13 @@ class TestSide(Wire):
         if isinstance(error, TypeError) and is_objects and ("StandIn" in str(error) or is_librarys):
             return "a test gives an object of the program's to Python's library"
         return ""
+
+    def are_missed(self, message: str) -> bool:
+        """Whether an error names a class of the tests that has the method or an operator it says is missing."""
+        named = re.findall(r"'(\w+)'", message)
+        kinds = [kind for kind in map(self.names.get, named) if getattr(kind, "__module__", "") == "tests"]
+        methods = named if "has no attribute" in message else OPERATORS
+        return any(getattr(kind, name, 0) is not getattr(object, name, 0) for kind in kinds for name in methods)
 
     def is_callable(self, value: Any) -> bool:
         return bool(ask(value, "callable")) if type(value) is StandIn else callable(value)
