@@ -431,11 +431,11 @@ class TestSide(Wire):
         return ""
 
     def are_missed(self, message: str) -> bool:
-        """Whether an error names a class of the tests that has the method or an operator it says is missing."""
+        """Whether an error names a class of the tests that has the method or operator it says is missing."""
         named = re.findall(r"'(\w+)'", message)
         kinds = [kind for kind in map(self.names.get, named) if getattr(kind, "__module__", "") == "tests"]
         methods = named if "has no attribute" in message else OPERATORS
-        return any(getattr(kind, name, 0) is not getattr(object, name, 0) for kind in kinds for name in methods)
+        return any(getattr(kind, m, 0) is not getattr(object, m, 0) for kind in kinds for m in methods)
 
     def is_callable(self, value: Any) -> bool:
         return bool(ask(value, "callable")) if type(value) is StandIn else callable(value)
