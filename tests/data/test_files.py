@@ -61,6 +61,9 @@ def test_objects_that_are_a_row_conversations_or_nothing(tmp_path):
         path.write_text(json.dumps(content))
         with pytest.raises(DataError, match=r"rows\.json is one JSON object|rows\.json differ in length"):
             load_prompts(path)
+    path.write_text(json.dumps({"rows": [{"row_idx": 0, "row": ROWS[0]}, {"row_idx": 1}]}))
+    with pytest.raises(DataError, match=r"item 1.* has no 'prompt'"):
+        load_prompts(path)
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
 RIGHT["other forms of model outputs"] = [
     (r"\boxed{45°}", r"\frac{\pi}{4}"), (r"\boxed{2 weeks}", "14 days"), (r"\boxed{twenty-first}", "21st"),
     ("答案是负三。", "-3"), (r"\boxed{一百二十三万}", "1230000"), (r"\boxed{百分之五十}", "50%"),
-    (r"\boxed{٣٫٥}", "3.5"),
+    (r"\boxed{٣٫٥}", "3.5"), (r"\boxed{两百}", "200"), (r"\boxed{4th of July, 2024}", "2024-07-04"),
     (r"\boxed{12/25/2024}", "December 25, 2024"), (r"\boxed{Sunday, the 25th of December}", "December 25"),
     (r"\boxed{72_8}", "58"), (r"\boxed{2A_{16}}", "2A"), (r"\boxed{1,010_2}", "1010_2"),
     (r"\boxed{[1,2]^T}", r"\begin{bmatrix}1\\2\end{bmatrix}"), (r"\boxed{f(x)=x+1}", "f(y)=y+1"),
@@ -496,6 +496,9 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
     "15:45": (["3:45 PM"], ["3:45", "3:45 AM"]),
     "12:15 AM": (["0:15"], ["12:15 PM"]),
     "10:00 AM": (["10 AM"], ["10 PM"]),
+    "4 July, 2024": (["July 4, 2024", r"\boxed{\text{July. 4, 2024}}"], ["July 5, 2024"]),
+    r"3\frac{125}{216}": ([r"\boxed{\frac{773}{216}}"], [r"\boxed{\frac{3125}{216}}"]),
+    "3/41": ([r"\boxed{\frac{3}{41}}"], [r"\boxed{\frac{3}{4}1}"]),
     "July 4": ([r"\boxed{July 4th}", "4 July"], [r"\boxed{\text{June 4}}", "July 14"]),
     "2024-03-01": ([r"\boxed{\text{March 1, 2024}}"], [r"\boxed{2020}"]),
     "2:3": ([r"\boxed{2\text{ to }3}", r"\boxed{2\colon3}", r"\boxed{\frac23}"], [r"\boxed{3:2}"]),
@@ -747,6 +750,7 @@ def test_texts_that_would_take_for_ever_are_wrong_answers_and_the_next_ones_are_
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60) | st.text(alphabet=r"\{}[]()$^_/*+-=.,%x19 ", max_size=25), st.text(max_size=20))
 @example("0", "0\x1f")  # a space for `strip`, and none for `int`
+@example("一" + "万" * 1200, "1")  # more digits than Python writes
 def test_any_text_against_any_answer_is_right_or_wrong(completion, answer):
     if accepted({"answer": answer}):
         assert score(completion, answer) in (0.0, 1.0)

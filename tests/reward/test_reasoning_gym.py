@@ -81,7 +81,7 @@ def test_rows_that_are_not_reasoning_gyms():
         with pytest.raises(RewardError, match=r"the prompt 'k7' has no metadata with a source_dataset"):
             GYM.score(["1"], [row])
         with pytest.raises(ConfigError, match="needs rows with metadata that name their source_dataset"):
-            resolve_reward("reasoning-gym", PromptSet([row]))
+            resolve_reward("reasoning-gym", PromptSet([{**entry("chain_sum"), "key": "k6"}, row]))
     with pytest.raises(RewardError, match="reasoning-gym has no data set 'chess'"):
         GYM.score(["1"], [{**entry("chain_sum"), "metadata": {"source_dataset": "chess"}}])
 

@@ -258,8 +258,10 @@ def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
         of_rows = {name: of_rows[name] for name in splits or ("data", "rows") if name in of_rows}
     if len(of_rows) == 1:
         (rows,) = of_rows.values()
+        if not {"row_idx", "row"} <= set(rows[0]):
+            return rows
         # the hub's viewer puts each row beside its number
-        return [row["row"] for row in rows] if {"row_idx", "row"} <= set(rows[0]) else rows
+        return [row["row"] if isinstance(row, dict) and "row" in row else row for row in rows]
     raise DataError(
         f"{path} is one JSON object with {', '.join(map(repr, content)) or 'nothing'}, and no rows can be "
         "found in it: write an array of objects, or an object a line"

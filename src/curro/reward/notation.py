@@ -73,7 +73,7 @@ def as_latex(text: str) -> str:
     return text
 
 
-_NUMERAL = "([零〇一二两三四五六七八九十百千万]+)"
+_NUMERAL = "([零〇一二两三四五六七八九十百千万]{1,40})"
 _CHINESE = re.compile(f"(负?)(?:百分之{_NUMERAL}|{_NUMERAL}(?:分之{_NUMERAL})?)(?![一-龥])")
 
 
@@ -89,7 +89,7 @@ def _chinese(match: re.Match[str]) -> str:
 def _chinese_value(text: str) -> int:
     total = group = digit = 0
     for sign in text:
-        value = int(unicodedata.numeric(sign))
+        value = int(unicodedata.numeric(sign, 2))  # before Unicode 15 两 has no value
         if value < 10:
             digit = value
         elif value < 10_000:

@@ -44,7 +44,9 @@ _NUMBER = re.compile(
     )(?P<rest>.*)""",
     re.VERBOSE | re.DOTALL,
 )
-_FRACTION = re.compile(rf"(\d*)\s*\\[dtc]?frac\s*\{{\s*([+-]?)({_DIGITS})\s*\}}\s*\{{\s*({_DIGITS})\s*\}}")
+_FRACTION = re.compile(
+    rf"(\d*)\s*\\[dtc]?frac\s*\{{\s*([+-]?)({_DIGITS})\s*\}}\s*\{{\s*({_DIGITS})\s*\}}(?!\s*\.?\d)"
+)
 _THOUSANDS = re.compile(r"(?<=\d)(?:\{,\}|,?\\[,!;: ]|\\thinspace|[ _'~](?=\d{3}(?:\D|\Z)))(?=\d{3}(?!\d))")
 _PERCENT = re.compile(
     r"\s*(?:\\?%|percent\b|per\s?cent\b|percentage(?:\s+points?)?\b|pct\b\.?)\s*", re.IGNORECASE
@@ -287,7 +289,7 @@ def _sum_of_measures(parts: Sequence[str]) -> Number | None:
 
 
 def _plain_number(text: str) -> Number | None:
-    text = _THOUSANDS.sub("", _FRACTION.sub(r"\1 \2\3/\4", STYLED.sub(r" \1 ", text)))
+    text = _FRACTION.sub(r"\1 \2\3/\4", _THOUSANDS.sub("", STYLED.sub(r" \1 ", text)))
     text = " ".join(SPACES.sub(" ", text).split())
     match = _NUMBER.match(text)
     if match is None:
@@ -477,7 +479,7 @@ _DATES = (
 def date(text: str) -> Date | None:
     """The month, day and year (0 where there is none) of a date: "July 4th, 2024", "4 July", "2024-07-04"."""
     text = re.sub(r"\A(?:[a-z]+day),?\s+", "", words(text)).removeprefix("the ")
-    text = re.sub(r"(?<=\d),|(?<=\b[a-z]{3})\.", " ", text)
+    text = re.sub(r",(?=\s*\d{4}\Z)|(?<=[a-z])\.", " ", text)
     text = re.sub(r"[a-z]+", lambda name: _NUMBERED.get(name[0], name[0]), text)
     has_year = re.search(r"\d{4}", text) is not None
     for form in _DATES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from curro.core.errors import ConfigError
 from curro.core.groups import outcome_parts
@@ -23,30 +23,35 @@ def _has_answer(row: Row) -> bool:
     return row["answer"] is not None
 
 
-_NEEDS: dict[str, tuple[Callable[[Row], object], str]] = {
+_NEEDS: dict[str, tuple[Callable[[Iterable[object]], bool], Callable[[Row], object], str]] = {
     **dict.fromkeys(
         ("math", "exact", "function-calls", "cosine"),
         (
+            any,
             _has_answer,
             "compares with an answer and no row has one: name its column with answer_column",
         ),
     ),
     "reasoning-gym": (
+        all,
         reasoning_gym.source_data_set,
         "needs rows with metadata that name their source_dataset, as reasoning-gym writes them",
     ),
     "code": (
+        any,
         lambda row: row.get("tests") is not None or _has_answer(row),
         "needs a column `tests`, or tests as the answers",
     ),
 }
-"""What a row has that a built-in reward can score, and what is said where no row has it."""
+"""What any row, or all of them, must have for a built-in reward, and what is said where it is lacking."""
 
 
 def check_columns(name: str, prompts: PromptSet) -> None:
     """Raises ConfigError where the prompts lack what the reward `name` needs."""
-    has, need = _NEEDS.get(name, (None, ""))
-    if has is None or any(map(has, prompts)):
+    if name not in _NEEDS:
+        return
+    rows_have, has, need = _NEEDS[name]
+    if rows_have(map(has, prompts)):
         return
     others = [column for column in prompts[0] if column not in ("prompt", "answer", "key")]
     raise ConfigError(f"the reward {name!r} {need}; the other columns are {', '.join(others) or 'none'}")

@@ -122,7 +122,8 @@ BUILT: tuple[tuple[dict[str, Any], str], ...] = (
     ({"train_dataset": Dataset.from_dict({"prompt": [messages(type="image")] * 24})}, "image in row 0"),
     ({"train_dataset": dataset().add_column("images", ["a.png"] * PROMPTS)}, "a tokenizer reads text alone"),
     ({"environment": object(), "rollout_func": print}, "rollout_func"),
-    ({"environment": NoSelection()}, "its turns is a number from 1"),
+    ({"environment": NoSelection()}, "has no method start"),
+    ({"environment": NoSelection}, "is a class: give an object of it"),
     ({"output_dir": "/proc/x"}, "/proc/x"),
     ({"output_dir": f"{__file__}/x"}, "Not a directory"),
 )

@@ -26,11 +26,14 @@ def test_one_of_the_user_s_own_with_options(tmp_path, monkeypatch):
     (tmp_path / "my_world.py").write_text(
         "class World:\n    turn_tokens = 5\n    def __init__(self, turns=2): self.turns = turns\n"
         "    def start(self, row, seed): ...\n"
+        "class OfTRL:\n    def reset(self, **row): ...\n    def get_reward(self): ...\n"
     )
     assert resolve_environment("my_world:World", PROMPTS).turns == 2
     assert resolve_environment("my_world:World:turns=4", PROMPTS).turns == 4
     with pytest.raises(ConfigError, match="its turns is a number from 1, not 0"):
         resolve_environment("my_world:World:turns=0", PROMPTS)
+    with pytest.raises(ConfigError, match=r"no method start\(row, seed\)"):
+        resolve_environment("my_world:OfTRL", PROMPTS)
 
 
 @pytest.mark.parametrize(

@@ -373,10 +373,35 @@ def test_names_of_starter_code_are_there_and_yield_to_the_programs_own(passed):
         ("class V:\n    def __init__(s): s.d = {}\n    def __setitem__(s, k, v): s.d[k] = v\n"
          "    def __contains__(s, k): return k in s.d",
          "v = V()\nv['a'] = 1\nassert 'a' in v and 'b' not in v"),
+        ("def f(x): return x", "t = 1, 2\ns = 'abc'\nassert f(t) is t and f(s) is s"),
+        ("FACTOR = 2\nseen = []\ndef f(x, g):\n    seen.append(x)\n    return g(x)",
+         "def g(x): return FACTOR * x + len(seen)\nassert f(1, g) == 3 and f(2, g) == 6"),
+        ("class N:\n    def __init__(s, v, n=None): s.v = v; s.n = n\n"
+         "def walk(n, visit):\n    while n: visit(n); n = n.n",
+         "out = []\nwalk(N(1, N(2)), lambda n: out.append(n.v))\nassert out == [1, 2]"),
+        ("def add(a): a.append(5); return a\ndef f(a, g):\n    g()\n    a.append(9)\n    return a",
+         "a, b = [1], [0]\ndef g(): assert add(b) is b\nassert f(a, g) is a and (a, b) == ([1, 9], [0, 5])"),
+        ("def memo(g):\n    known = {}\n    def w(n):\n        if n not in known: known[n] = g(n)\n"
+         "        return known[n]\n    return w",
+         "@memo\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nassert fib(9) == 34"),
     ],
 )  # fmt: skip
 def test_what_tests_do_with_a_right_program_works(passed, program, test):
     assert passed(program, test) == [True]
+
+
+@pytest.mark.parametrize(
+    ("program", "made", "act"),
+    [
+        ("def f(): log.append(1); raise ValueError", "f", "try:\n    x()\nexcept ValueError:\n    pass"),
+        ("def f():\n    log.append(1)\n    yield", "f()", "next(x)"),
+        ("class C:\n    def __enter__(s): log.append(1)\n    def __exit__(s, *a): 0", "C()", "with x: 0"),
+        ("class C:\n    @property\n    def p(s): log.append(1)", "C()", "x.p"),
+    ],
+)
+def test_what_the_program_has_changed_is_seen_whatever_made_it_do_so(passed, program, made, act):
+    test = f"x = {made}\nassert log == []\n{act}\nassert log == [1]"
+    assert passed(f"log = []\n{program}", test) == [True]
 
 
 def test_an_object_of_the_program_cannot_claim_to_be_what_a_test_expects(passed):
@@ -501,6 +526,11 @@ def test_what_says_nothing_of_a_program_has_no_verdict(passed):
         "assert out.getvalue()",
     ]
     assert passed(program, *tests, "assert f(2) == 1") == [None] * 8 + [True]
+    own = "class Own:\n    def __len__(self): return 2\n    def go(self, x): return x\nassert f(Own()) == 2"
+    for missed in ("x.go(2)", "len(x)", "sum(x)"):
+        assert passed(f"def f(x): return {missed}", own) == [None]
+    for wrong in ("x.went(2)", "3", "1 + '2'"):
+        assert passed(f"def f(x): return {wrong}", own) == [False]
     for error in ("ModuleNotFoundError('x')", "NameError('f', name='f')"):
         assert passed(f"def f(x): raise {error}", "assert f(2) == 1") == [False]
 

@@ -303,6 +303,9 @@ def called(inputs, outputs):
                 ("def f(): return float('nan')", [[]], [float("nan")]),
             )
         ),
+        ({"tests": "def test_it():  # async def, await\n    assert f(1) == 2, 'import asyncio'\n"
+                   "class Fake:\n    def tested(self): ..."},
+         "def f(x): return x + 1", "def f(x): return 3"),
         ({"tests": "def main():\n    assert f(1) == 2\nif __name__ == '__main__':\n    main()"},
          "def f(x): return x + 1", "def f(x): return 3"),
         ({"tests": [{"input": "2", "output": "4"}]}, "def solve(): print(2 * int(input()))",

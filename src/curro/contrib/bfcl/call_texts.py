@@ -22,6 +22,7 @@ Nothing is evaluated: Python and JSON are parsed, and only literals are values.
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import warnings
@@ -75,13 +76,14 @@ _TAGGED = re.compile(
 _NAMESPACE = re.compile(r"(</?)(?:\w+:|｜\w+｜|longcat_(?=arg_))(?=\w)")
 _UNREAD = re.compile(r"[A-Za-z_][\w.]*\(.*\)[.;]?", re.DOTALL)
 _FENCE = re.compile(r"```[ \t]*([A-Za-z_]*)[ \t]*\n(.*?)(?:```(?![\"'\\\w])|\Z)", re.DOTALL)
-_JSON_BEGINS = re.compile(r"(?:\[\s*)*\{\s*[\"}]")
+_JSON_BEGINS = re.compile(r"(?:\[\s*){0,3}\{\s*[\"'}]")
+_JSON_PART = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|[\[\]{}]", re.DOTALL)
 _JSON = re.compile(r"\0(\d+)\0")
 _NAMED = re.compile(
-    r"(?:to=functions\.|functions\.|<function=|[|｜]>\s*(?:functions\.)?|\[TOOL_CALLS?\]"
+    r"(?:to=functions\.|functions\.|<function=|<[|｜]tool[^<>\0]{0,40}[|｜]>\s*(?:functions\.)?|\[TOOL_CALLS?\]"
     r"|^Action:[ \t]*|✿FUNCTION✿:[ \t]*)"
     r"([A-Za-z][\w.-]{0,99}+)(?::\d+)?"
-    r"(?:\s++|json\b|<[|｜][^<>\0]{1,40}>|>|\[ARGS\]|\[CALL_ID\]\w+|```(?:json)?|Action Input:|✿ARGS✿:){0,9}+"
+    r"(?:\s++|(?:json|code|commentary|analysis)\b|<[|｜][^<>\0]{1,40}>|>|\[ARGS\]|\[CALL_ID\]\w+|```(?:json)?|Action Input:|✿ARGS✿:){0,9}+"
     r"\0(\d+)\0",
     re.MULTILINE,
 )
@@ -132,19 +134,18 @@ _MOST_FAILED = 30
 
 
 class _Reader:
-    """Reads a text whose JSON is put apart, so that no mark within a value counts."""
+    """Reads a text whose JSON, or Python's form of it, is put apart, so that no mark within a value counts."""
 
     def __init__(self, text: str) -> None:
         self.json: list[tuple[str, Any]] = []  # each value's text, and the value
-        decoder = json.JSONDecoder(strict=False)
         parts: list[str] = []
         position = failed = 0
         for begins in _JSON_BEGINS.finditer(text):
             if begins.start() < position or failed == _MOST_FAILED:
                 continue
             try:
-                value, end = decoder.raw_decode(text, begins.start())
-            except (ValueError, RecursionError):
+                value, end = _first_value(text, begins.start())
+            except ValueError:
                 failed += 1
                 continue
             parts += [text[position : begins.start()], f"\0{len(self.json)}\0"]
@@ -247,6 +248,25 @@ _REFUSED = re.compile(
 _BEFORE_CALL = re.compile(r"\A\s*(?:[-*]|\d+\.)\s+|\A[^\[({\0]*[:!.]\s+(?=[\[{\0])")
 
 
+def _first_value(text: str, begin: int) -> tuple[Any, int]:
+    """The value of a JSON text, or of a Python literal, that begins there, and its end.
+
+    Raises:
+        ValueError: none begins there.
+    """
+    with contextlib.suppress(ValueError, RecursionError):
+        return _DECODER.raw_decode(text, begin)
+    depth = 0
+    for part in _JSON_PART.finditer(text, begin):
+        depth += (part[0] in "[{") - (part[0] in "]}")
+        if depth == 0:
+            return _value(text[begin : part.end()]), part.end()
+    raise ValueError("no end")
+
+
+_DECODER = json.JSONDecoder(strict=False)
+
+
 def _value(text: str) -> Any:
     """The value of a JSON text, or of a Python literal, as some models write."""
     try:
@@ -332,7 +352,7 @@ _END = "\u02cf"
 """Letters for Python, and for nobody else: they stand for a space, a hyphen, and the end of such a name."""
 _ODD_NAME = re.compile(
     r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'"
-    r"|(?<![\w-])(?P<name>[A-Za-z]\w*+(?:[ -]\w++){1,9}(?=\()|[A-Za-z][\w-]*+(?=\s*=(?!=)))",
+    r"|(?<![\w-])(?<!\.\s)(?P<name>[A-Za-z]\w*+(?:[ -]\w++){1,9}(?=\()|[A-Za-z][\w-]*+(?=\s*=(?!=)))",
     re.DOTALL,
 )
 """A text, or a name before a parenthesis or an equals sign."""
@@ -376,7 +396,7 @@ class _Constants(ast.NodeTransformer):
 
 def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
-        return f"{_name(node.value)}.{node.attr}"
+        return f"{_name(node.value)}.{_plain_name(node.attr)}"
     if isinstance(node, ast.Name):
         return _plain_name(node.id)
     raise ValueError("no name of a function")

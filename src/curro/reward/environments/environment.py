@@ -175,10 +175,12 @@ def _made(spec: str) -> Environment:
 
 def checked(environment: Environment, spec: str) -> Environment:
     """The environment; raises ConfigError where it is none."""
+    if isinstance(environment, type):
+        raise ConfigError(f"environment {spec!r} is a class: give an object of it")
+    if not callable(getattr(environment, "start", None)):
+        raise ConfigError(f"environment {spec!r} has no method start(row, seed)")
     for name in ("turns", "turn_tokens"):
         value = getattr(environment, name, None)
         if not isinstance(value, int) or value < 1:
             raise ConfigError(f"environment {spec!r}: its {name} is a number from 1, not {value!r}")
-    if not callable(getattr(environment, "start", None)):
-        raise ConfigError(f"environment {spec!r} has no method start(row, seed)")
     return environment

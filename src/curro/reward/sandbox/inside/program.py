@@ -3,6 +3,7 @@ import importlib
 import json
 import os
 import sys
+from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class ProgramSide(Wire):
 
         self.replies.write(json.dumps({"lent": call}) + "\n")
         self.replies.flush()
-        answer = json.loads(self.requests.readline())
+        while isinstance(answer := json.loads(self.requests.readline()), list):
+            self.tell(partial(self.answer, answer))  # which the function asks for, before it returns
         if "raised" in answer:
             raise getattr(builtins, answer["raised"])(answer["message"])
         return self.decode(answer["value"])
@@ -134,7 +136,8 @@ class ProgramSide(Wire):
                 self.is_changed = self.encode([*arguments, named]) != operands[1]
                 self.told = set()
                 self.theirs = {id(container): number for number, container in enumerate(arrived)}
-                reply = self.encode((result, arrived if self.is_changed else []))
+                places = [i for i, argument in enumerate(arguments) if argument is result]
+                reply = self.encode((result, places[:1], arrived if self.is_changed else []))
                 self.theirs, self.left = {}, reply if self.is_changed else None
             return reply
         arguments = [self.decode(argument) for argument in operands[1]]
@@ -168,24 +171,21 @@ class ProgramSide(Wire):
         error = getattr(builtins, kind)(message) if kind else None
         return bool(value.__exit__(error and type(error), error, None))
 
+    def tell(self, function: Callable[[], Any]) -> None:
+        try:
+            line = json.dumps({"value": function()})
+        except BaseException as error:
+            line = json.dumps({"raised": self.raised(error), "left": self.left})
+        self.left = None
+        self.replies.write(line + "\n")
+        self.replies.flush()
+
     def serve(self) -> None:
-        requests, replies = self.requests, self.replies
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         os.dup2(0, 1)
-
-        def tell(function: Callable[[], Any]) -> None:
-            try:
-                line = json.dumps({"value": function()})
-            except BaseException as error:
-                line = json.dumps({"raised": self.raised(error), "left": self.left})
-            self.left = None
-            replies.write(line + "\n")
-            replies.flush()
-
-        tell(self.begin)
-        while line := requests.readline():
-            request = json.loads(line)
-            tell(lambda request=request: self.answer(request))  # type: ignore[misc]
+        self.tell(self.begin)
+        while line := self.requests.readline():
+            self.tell(partial(self.answer, json.loads(line)))
 
 
 ProgramSide().serve()

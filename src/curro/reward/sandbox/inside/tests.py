@@ -148,6 +148,12 @@ def _operator(name: str, is_binary: bool) -> Callable[..., Any]:
     return operate
 
 
+OPERATORS = [
+    f"__{_name.strip('_')}__"
+    for _name in (*BINARY, *ORDER, "len", "iter", "next", "getitem", "setitem", "contains", "enter")
+]
+"""What an object has to have, or Python raises a TypeError that names its class."""
+
 for _name in ASKED:
     setattr(StandIn, f"__{_name}__", _operator(_name, is_binary=False))
 for _name in ("divmod", *BINARY, *ORDER, *IN_PLACE, *(f"r{_name}" for _name in BINARY)):
@@ -200,13 +206,13 @@ class TestSide(Wire):
         self.constructed: set[int] = set()  # objects that the tests made with a class that they name
         self.kinds: set[int] = set()  # names that begin with a capital
         self.names: Names
-        # the program's global names that are no functions, since the last call
+        # the program's global names that are no functions, since it was last asked to do something
         self.data: dict[str, Any] = {}
         # containers that are attributes, as they were last
         self.parts: list[tuple[StandIn, str, Any, Any]] = []
 
     def refuse(self, reason: str) -> Any:
-        self.refused = reason
+        self.refused = self.refused or reason  # a container of what cannot be sent cannot be sent either
         raise NotCarried(reason)
 
     def distrust(self, operator: str) -> None:
@@ -262,13 +268,15 @@ class TestSide(Wire):
     @alone
     def call(self, far: StandIn, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         encoded = self.encode([*arguments, named])
+        given = self.given  # with the call that has called this function of the tests
         self.given = list({id(form): value for value, form in self.sent.values()}.values())
-        result, _ = self.ask("call", far.far_number, encoded)
-        self.given = []
-        self.data = {}
+        try:
+            result, places, _ = self.ask("call", far.far_number, encoded)
+        finally:
+            self.given = given
         if type(result) is StandIn and far.far_number in self.kinds:
             self.constructed.add(result.far_number)
-        return result
+        return arguments[places[0]] if places else result
 
     @alone
     def attribute(self, far: StandIn, name: str) -> Any:
@@ -339,6 +347,9 @@ class TestSide(Wire):
         except StopIteration:
             if request[0] == "next":
                 raise
+        finally:
+            if request[0] != "name":
+                self.data = {}
         # a loop of the test's over `map` would end at it, without the asserts that were to come
         raise RuntimeError("the program raised StopIteration")
 
@@ -347,6 +358,7 @@ class TestSide(Wire):
         while "lent" in (reply := json.loads(self.replies.readline())):
             number, arguments, named = reply["lent"]
             lent = self.objects[number]
+            self.data = {}
             try:
                 named = {name: self.decode(value) for name, value in named.items()}
                 answer = {"value": self.encode(lent(*map(self.decode, arguments), **named))}
@@ -399,6 +411,8 @@ class TestSide(Wire):
             return self.refused
         if CLOSED and re.search(CLOSED, source):
             return "a test changes or reads what only its own process has, such as its files or its output"
+        if isinstance(error, TypeError | AttributeError) and self.are_missed(str(error)):
+            return "a test gives the program an object without its methods"
         if any(error is raised for raised in self.raised) or isinstance(error, AssertionError):
             return ""
         if isinstance(error, NameError) and error.name in self.names.offered:
@@ -415,6 +429,13 @@ class TestSide(Wire):
         if isinstance(error, TypeError) and is_objects and ("StandIn" in str(error) or is_librarys):
             return "a test gives an object of the program's to Python's library"
         return ""
+
+    def are_missed(self, message: str) -> bool:
+        """Whether an error names a class of the tests that has the method or operator it says is missing."""
+        named = re.findall(r"'(\w+)'", message)
+        kinds = [kind for kind in map(self.names.get, named) if getattr(kind, "__module__", "") == "tests"]
+        methods = named if "has no attribute" in message else OPERATORS
+        return any(getattr(kind, m, 0) is not getattr(object, m, 0) for kind in kinds for m in methods)
 
     def is_callable(self, value: Any) -> bool:
         return bool(ask(value, "callable")) if type(value) is StandIn else callable(value)
