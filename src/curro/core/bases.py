@@ -276,7 +276,7 @@ def checked_choice(choice: Any, n: int, selection: Selection) -> Choice:
             f"{name} returned weights other than 1 although its has_weights is False: set it to True, by "
             "which hosts know that they have to apply them"
         )
-    if not np.isin(columns["reasons"], list(Reason)).all():
+    if not set(columns["reasons"].tolist()) <= set(Reason):
         raise ConfigError(f"{name} returned reasons {columns['reasons']!s:.60}: take them from curro.Reason")
     return Choice(**columns)
 

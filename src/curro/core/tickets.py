@@ -51,9 +51,10 @@ class TicketLedger:
         """
         in_flight, known = self.table["in_flight"], f"0..{self.table.size - 1}"
         numbers, count = np.unique(prompts, return_counts=True)
-        inside = numbers[(numbers >= 0) & (numbers < self.table.size)]
+        is_known = (numbers >= 0) & (numbers < self.table.size)
+        inside = numbers[is_known]
         for wrong, problem in (
-            (np.setdiff1d(numbers, inside), f", which is no prompt of {known}"),
+            (numbers[~is_known], f", which is no prompt of {known}"),
             (numbers[count > 1], " twice"),
             (inside[in_flight[inside]], ", which is in flight"),
         ):
