@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from stat import S_ISDIR
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -367,7 +368,10 @@ class Disk:
         return _Faulty(file, self) if "+" in mode else file
 
     def kept(self, descriptor: int) -> None:
-        self._kept.add(os.fstat(descriptor).st_ino)
+        status = os.fstat(descriptor)
+        self._kept.add(status.st_ino)
+        if S_ISDIR(status.st_mode):
+            self._replaced = None  # the new name holds from here on
 
     def replace(self, source: Any, target: Any) -> None:
         target = Path(target)

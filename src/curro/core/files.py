@@ -7,6 +7,7 @@ import os
 import stat
 import tempfile
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -89,8 +90,8 @@ def is_number(kind: pa.DataType) -> bool:
 class replacing:
     """Hand out a temporary path whose file takes the target's place when all went well.
 
-    After a power cut the target is whole: as it was before, or as it became. Where the target is a link, the
-    link is replaced, not what it points to.
+    After a power cut the target is whole: as it was before, or, once this is left, as it became. Where the
+    target is a link, the link is replaced, not what it points to.
     """
 
     def __init__(self, target: Path) -> None:
@@ -109,8 +110,18 @@ class replacing:
                 with self.part.open("rb") as file:
                     os.fsync(file.fileno())
                 os.replace(self.part, self.target)
+                self._keep_name()
         finally:
             self.part.unlink(missing_ok=True)
+
+    def _keep_name(self) -> None:
+        """Sync the folder: a file's own sync keeps its bytes, not its name."""
+        folder = os.open(self.target.parent, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # some network file systems sync no folder
+                os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def check_writable(folder: Path) -> None:
