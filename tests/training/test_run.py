@@ -151,6 +151,28 @@ def line(step, accuracy):
     return {"step": step, "eval/pass@1": accuracy, "eval/reward": accuracy}
 
 
+def test_the_disk_has_the_best_model_before_the_one_before_is_removed(tmp_path, monkeypatch):
+    """Its files, then their names, then its own name."""
+    done = []
+
+    def fsync(descriptor):
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).relative_to(tmp_path))
+
+    def rmtree(path, ignore_errors=False):
+        done.extend([] if ignore_errors else [f"{path.name} is removed"])
+
+    folder = RunFolder.create(tmp_path / "run", {})
+    monkeypatch.setattr(saved_model, "save_model", lambda trainer, part: (part / "model").write_text("whole"))
+    keep_best(None, folder, line(1, 0.5), lambda said: None)
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(saved_model.shutil, "rmtree", rmtree)
+    keep_best(None, folder, line(2, 0.75), lambda said: None)
+    best = folder.best.relative_to(tmp_path)
+    files = {best / ".step-2.part" / name for name in ("model", EVALUATION)}
+    assert set(done[:2]) == files
+    assert done[2:] == [best / ".step-2.part", best, "step-1 is removed"]
+
+
 @pytest.mark.parametrize("killed_in", ["save_model", "rename", "rmtree", None])
 def test_whatever_kills_the_saving_of_the_best_model_one_is_there(tmp_path, monkeypatch, killed_in):
     def killed(*_, **__):
@@ -166,15 +188,19 @@ def test_whatever_kills_the_saving_of_the_best_model_one_is_there(tmp_path, monk
             patched.setattr(Path, "rename", killed)
         elif killed_in == "rmtree":
             whole = shutil.rmtree
-            patched.setattr(
-                saved_model.shutil, "rmtree",
-                lambda path, ignore_errors=False: whole(path, True) if ignore_errors else killed(),
-            )  # fmt: skip
+
+            def half(path, ignore_errors=False):
+                if ignore_errors:
+                    return whole(path, True)
+                (path / EVALUATION).unlink()
+                raise KeyboardInterrupt
+
+            patched.setattr(saved_model.shutil, "rmtree", half)
         keep_best(None, folder, line(2, 0.75), said.append)
     assert (best_models(folder)[-1][1] / "model").read_text() == "whole"
     keep_best(None, folder, line(2, 0.75), said.append)
     keep_best(None, folder, line(3, 0.75), said.append)
-    assert [path.name for _, path in best_models(folder)] == ["step-2"]
+    assert [path.name for path in folder.best.iterdir()] == ["step-2"]
     assert [words.split(", is in")[0] for words in said] == [
         f"the best model so far, of step {step}" for step in (1, 2)
     ]

@@ -7,7 +7,6 @@ import os
 import stat
 import tempfile
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -107,21 +106,23 @@ class replacing:
     def __exit__(self, failed: object, *_: object) -> None:
         try:
             if failed is None:
-                with self.part.open("rb") as file:
-                    os.fsync(file.fileno())
+                sync(self.part)
                 os.replace(self.part, self.target)
-                self._keep_name()
+                sync(self.target.parent)
         finally:
             self.part.unlink(missing_ok=True)
 
-    def _keep_name(self) -> None:
-        """Sync the folder: a file's own sync keeps its bytes, not its name."""
-        folder = os.open(self.target.parent, os.O_RDONLY)
-        try:
-            with suppress(OSError):  # some network file systems sync no folder
-                os.fsync(folder)
-        finally:
-            os.close(folder)
+
+def sync(path: Path) -> None:
+    """Wait until the disk has a file's bytes, or the names in a folder: neither keeps the other."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        if not path.is_dir():  # some network file systems sync no folder
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def check_writable(folder: Path) -> None:

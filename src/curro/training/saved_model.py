@@ -11,6 +11,7 @@ from typing import Any
 
 from peft import LoraConfig, PeftModel
 
+from curro.core.files import sync
 from curro.hosts.trl.checkpoint import saving
 from curro.runs.folder import RunFolder
 
@@ -40,6 +41,8 @@ def save_model(trainer: Any, folder: Path) -> None:
 def write_model(trainer: Any, target: Path, evaluation: Mapping[str, Any] | None = None) -> None:
     """Save the model in a new folder, which appears whole, with its evaluation beside the weights.
 
+    The disk has it when this returns: what it replaces may be removed.
+
     Raises:
         CheckpointError: it cannot be written.
     """
@@ -50,7 +53,10 @@ def write_model(trainer: Any, target: Path, evaluation: Mapping[str, Any] | None
         save_model(trainer, part)
         if evaluation is not None:
             (part / EVALUATION).write_text(json.dumps(evaluation) + "\n", encoding="utf-8")
+        for path in (*part.rglob("*"), part):
+            sync(path)
         part.rename(target)
+        sync(target.parent)
 
 
 EVALUATION = "evaluation.json"
@@ -63,7 +69,7 @@ def best_models(folder: RunFolder) -> list[tuple[tuple[float, float], Path]]:
     There are two only where a process was killed between saving the second and removing the first.
     """
     evaluations = [
-        (path, json.loads((path / EVALUATION).read_bytes())) for path in folder.best.glob("step-*")
+        (path.parent, json.loads(path.read_bytes())) for path in folder.best.glob(f"step-*/{EVALUATION}")
     ]
     return sorted(((saved["pass@1"], saved["reward"]), path) for path, saved in evaluations)
 
@@ -76,12 +82,12 @@ def keep_best(trainer: Any, folder: RunFolder, line: Mapping[str, Any], say: Cal
     score = {"step": line["step"], "pass@1": line["eval/pass@1"], "reward": line["eval/reward"]}
     saved = best_models(folder)
     if saved and (score["pass@1"], score["reward"]) <= saved[-1][0]:
-        others = [path for _, path in saved[:-1]]
+        best = saved[-1][1]
     else:
-        target = folder.best / f"step-{score['step']}"
-        others = [path for _, path in saved if path != target]
-        shutil.rmtree(target, ignore_errors=True)
-        write_model(trainer, target, score)
-        say(f"the best model so far, of step {score['step']}, is in {target}")
-    for path in others:
-        shutil.rmtree(path)
+        best = folder.best / f"step-{score['step']}"
+        shutil.rmtree(best, ignore_errors=True)
+        write_model(trainer, best, score)
+        say(f"the best model so far, of step {score['step']}, is in {best}")
+    for path in folder.best.glob("step-*"):  # what a kill left half removed has no evaluation
+        if path != best:
+            shutil.rmtree(path)
