@@ -26,8 +26,10 @@ class Served:
 
     Attributes:
         curriculum: of the latest process of the service.
-        power_losses: how often everything on the machine ended, the trainers too.
+        power_losses: how often everything on the machine ended, the trainers on it too.
         step: training steps that have finished.
+        trainers: of every client, in every life.
+        abandoned: tickets of those that were killed while the service lived.
     """
 
     curriculum: Watched
@@ -40,6 +42,8 @@ class Served:
         self.back_at = 0.0
         self.step = self.power_losses = 0
         self.follow_next: list[list[Any]] = []
+        self.trainers: list[Trainer] = []
+        self.abandoned: list[int] = []
         world.disk.note = lambda: list(self.curriculum.calls)
 
     # ------------------------------ the service ------------------------------
@@ -168,19 +172,20 @@ class Served:
                     task.cancel()
                 await asyncio.wait(tasks)
             self.wait_until_up()
-        trained = [ticket for client in clients for ticket in client.trainer.trained]
-        assert len(set(trained)) == len(trained), "two trainers were given one group"
+        trained = [ticket for trainer in self.trainers for ticket in trainer.trained]
+        assert len(set(trained)) == len(trained), "a group is trained on twice"
         assert self.saved is not None
         with suppress(OSError, Killed):
             self.saved.close()
         world.disk.check()
 
     def check(self) -> None:
-        """Every ticket in flight is one that a trainer has."""
+        """Every ticket in flight is one that a trainer has, or had when it was killed."""
         if self.saved is None or any(client.is_lost for client in self.clients):
             return
         start = self.saved.start
-        held = [ticket for client in self.clients for ticket in client.open if ticket >> SHIFT == start]
+        held = [*self.abandoned, *(ticket for client in self.clients for ticket in client.open)]
+        held = [ticket for ticket in held if ticket >> SHIFT == start]
         in_flight = [(start << SHIFT) + ticket for ticket in self.curriculum.ledger.tickets.tolist()]
         assert sorted(held) == sorted(in_flight), "a ticket is lost"
 
@@ -216,22 +221,27 @@ class Connection:
 
 
 class Client:
-    """A trainer that asks the service; it loses all it knows when the machine loses its power."""
+    """A trainer that asks the service.
+
+    On the service's machine it loses all it knows when the power goes; elsewhere it goes on with its tickets.
+    """
 
     def __init__(self, served: Served, number: int) -> None:
         self.served, self.world, self.number = served, served.world, number
         self.line = Line()
+        self.is_elsewhere = self.world.chance("client.elsewhere", 0.5)
         self._begin()
 
     def _begin(self) -> None:
         self.port = ServedCurriculum(f"http://{self.number}", "secret", patience=1000.0)
         self.trainer = Trainer()
+        self.served.trainers.append(self.trainer)
         self.open: list[int] = []
         self.power_losses = self.served.power_losses
 
     @property
     def is_lost(self) -> bool:
-        return self.power_losses != self.served.power_losses
+        return not self.is_elsewhere and self.power_losses != self.served.power_losses
 
     async def train(self) -> None:
         world = self.world
@@ -243,6 +253,9 @@ class Client:
                 try:
                     act()
                 except Killed:
+                    self._begin()
+                if world.fault("client.killed", 0.02):
+                    self.served.abandoned += self.open
                     self._begin()
                 self.served.check()
             self.served.step += world.chance("client.steps", 0.5)

@@ -20,6 +20,7 @@ from tests.simulation.world import Watched
 from curro import Curriculum
 from curro.contrib.serve.application import Service
 from curro.contrib.serve.saved import SavedCurriculum
+from curro.core import files
 from curro.core.files import replacing
 from curro.core.tickets import TicketLedger
 from curro.rollout.fill import Fill
@@ -124,6 +125,8 @@ PLANTED: dict[str, tuple[str, Callable[[], AbstractContextManager[None]]]] = {
         Curriculum, "load_state_dict", estimates_lost)),
     "a file is written in its place": ("Verl", in_place),
     "a torn file takes its name": ("Served", without_sync),
+    "a folder is not synced": ("Served", lambda: on(
+        files, "sync", lambda plain, path: path.is_dir() or plain(path))),
     "a duplicate is counted twice": ("Served", lambda: on(
         Service, "answer", lambda plain, service, method, path, body, form, key="": plain(
             service, method, path, body, form))),
