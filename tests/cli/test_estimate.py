@@ -8,8 +8,10 @@ import os
 import shlex
 import shutil
 import subprocess
+from datetime import date
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -306,3 +308,20 @@ def test_nothing_inside_or_another_format(tmp_path):
         write_prompts(tmp_path / "x.jsonl", prompts, np.array([], np.int64), np.zeros(3))
     with pytest.raises(ConfigError, match=r"does not end in \.jsonl"):
         write_prompts(tmp_path / "x.csv", prompts, np.array([0]), np.zeros(3))
+
+
+def test_images_are_refused_and_dates_are_text(tmp_path):
+    """An image as text is none."""
+    rows = {"prompt": ["What is it?", "And this?"], "when": [date(2026, 11, 29)] * 2}
+    pq.write_table(pa.table(rows), tmp_path / "dated.parquet")
+    write_prompts(
+        tmp_path / "x.jsonl", load_prompts(str(tmp_path / "dated.parquet")), np.array([1]), np.ones(2)
+    )
+    assert json.loads((tmp_path / "x.jsonl").read_text())["when"] == "2026-11-29"
+    images = [[{"bytes": b"\x89PNG", "path": None}]] * 2
+    pq.write_table(pa.table(rows | {"images": images}), tmp_path / "seen.parquet")
+    with pytest.raises(ConfigError, match="holds bytes, such as images"):
+        write_prompts(
+            tmp_path / "y.jsonl", load_prompts(str(tmp_path / "seen.parquet")), np.array([1]), np.ones(2)
+        )
+    assert not (tmp_path / "y.jsonl").exists()

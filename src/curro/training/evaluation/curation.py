@@ -58,6 +58,9 @@ def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.nda
     """Write prompts with all their columns as JSONL; `pass_rate` is added.
 
     `curro.data.load_prompts` reads the same prompts, answers and keys.
+
+    Raises:
+        ConfigError: `path` is of another format or exists, there are no prompts, or a column holds bytes.
     """
     if not len(ids):
         raise ConfigError("no prompt lies within the band: widen it")
@@ -68,4 +71,14 @@ def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.nda
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [prompts[int(i)] | {"pass_rate": float(rates[i])} for i in ids]
     with replacing(path) as part:
-        part.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows), encoding="utf-8")
+        part.write_text("".join(json.dumps(row, default=_as_text) + "\n" for row in rows), encoding="utf-8")
+
+
+def _as_text(value: object) -> str:
+    """A date or an exact number as text, from which it can be read again."""
+    if isinstance(value, bytes):
+        raise ConfigError(
+            "a column of the data holds bytes, such as images, and JSONL has none: choose the rows yourself, "
+            "by the column key of the estimate's pass_rates.parquet"
+        )
+    return str(value)
