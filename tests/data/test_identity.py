@@ -60,6 +60,22 @@ def test_an_answer_column_of_ones_own_keeps_the_fingerprint(tmp_path):
     assert Curriculum("uniform", list(loaded.to_hf())).table.fingerprint == loaded.fingerprint
 
 
+def test_numbers_of_32_bits_are_as_they_were_written(tmp_path):
+    """0.1 there is 0.10000000149011612 in 64 bits, and no completion gave that as its answer."""
+    kind = pa.struct([("ground_truth", pa.float32())])
+    answers = pa.array([{"ground_truth": 0.1}, {"ground_truth": None}, {"ground_truth": 12.99}], kind)
+    lists = pa.array([[0.1], None, [0.3, None]], pa.list_(pa.float32()))
+    table = pa.table({"prompt": ["a", "b", "c"], "reward_model": answers, "list": lists})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    dataset = datasets.Dataset(table)
+    dataset.save_to_disk(tmp_path / "saved")
+    for path in (tmp_path / "rows.parquet", tmp_path / "saved"):
+        loaded = load_prompts(path)
+        assert [row["answer"] for row in loaded] == ["0.1", None, "12.99"]
+        assert [row["list"] for row in loaded] == [[0.1], None, [0.3, None]]
+        assert loaded.fingerprint == DatasetRows(dataset).fingerprint
+
+
 def test_the_fingerprint_of_version_0_2():
     """SHA-256 of a line of JSON a row, `["0 + 0?", "0"]` and so on."""
     expected = "".join(f'["{i} + {i}?", "{2 * i}"]\n' for i in range(5)).encode()

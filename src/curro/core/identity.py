@@ -8,11 +8,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from curro.core.errors import ConfigError
+from curro.core.files import narrow_columns, widened
 from curro.core.text import abbreviated
 
 ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
@@ -156,15 +158,23 @@ def check_same_rows(size: int, identity: str, rows: Any, name: str) -> None:
 
 
 class _InBatches:
-    """The rows of a `datasets.Dataset`, which takes ten times as long to give them one by one."""
+    """The rows of a `datasets.Dataset`, as often as they are asked for."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for batch in self.dataset.iter(8192):
-            for values in zip(*batch.values(), strict=True):
-                yield dict(zip(batch, values, strict=True))
+        return dataset_rows(self.dataset)
+
+
+def dataset_rows(dataset: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a `datasets.Dataset`, which takes ten times as long to give them one by one."""
+    columns = narrow_columns(dataset.features.arrow_schema)
+    narrow = dataset.select_columns(columns).with_format("arrow") if columns else None
+    for start, batch in zip(count(0, 8192), dataset.iter(8192), strict=False):
+        exact = {} if narrow is None else widened(narrow[start : start + 8192]).to_pydict()
+        for values in zip(*{**batch, **exact}.values(), strict=True):
+            yield dict(zip(batch, values, strict=True))
 
 
 def without_nulls(value: Any) -> Any:
