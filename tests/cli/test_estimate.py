@@ -158,9 +158,18 @@ def test_curated_data_of_a_family_with_metadata_is_the_same_data(tmp_path):
     ids, rates = np.arange(30)[::-1], np.linspace(0, 1, 30)
     write_prompts(tmp_path / "new.jsonl", prompts, ids, rates)
     again = load_prompts(str(tmp_path / "new.jsonl"))
-    assert [{**row, "pass_rate": rates[i]} for i, row in zip(ids, prompts.subset(ids), strict=True)] == list(
-        again
-    )
+    assert [prompts[i] | {"prompt_id": i, "pass_rate": rates[i]} for i in ids] == list(again)
+
+
+def test_curated_data_keeps_the_answers_of_a_column_that_was_named(tmp_path):
+    """Where none is named, that of verl comes first."""
+    row = {"prompt": "What is 1/2?", "reward_model": {"ground_truth": "one half"}, "short": "1/2"}
+    (tmp_path / "own.jsonl").write_text(json.dumps(row))
+    for column, answer in (("short", "1/2"), ("reward_model.ground_truth", "one half")):
+        prompts = load_prompts(tmp_path / "own.jsonl", answer_column=column)
+        write_prompts(tmp_path / f"{column}.jsonl", prompts, np.array([0]), np.ones(1))
+        again = load_prompts(tmp_path / f"{column}.jsonl")
+        assert (again[0]["answer"], again.keys) == (answer, prompts.keys)
 
 
 def test_a_servers_estimate(curro, tmp_path):

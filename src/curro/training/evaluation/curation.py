@@ -55,7 +55,7 @@ def curate(
 
 
 def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.ndarray) -> None:
-    """Write prompts with all their columns as JSONL; `pass_rate` is added.
+    """Write prompts with all their columns as JSONL; `pass_rate` is added, and a number `prompt_id`.
 
     `curro.data.load_prompts` reads the same prompts, answers and keys.
 
@@ -69,7 +69,8 @@ def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.nda
     if path.exists():
         raise ConfigError(f"{path} exists and is not written over: choose another file with --out")
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [prompts[int(i)] | {"pass_rate": float(rates[i])} for i in ids]
+    # by `prompt_id` readers know that `answer` has the answers, where other columns would come first
+    rows = [{"prompt_id": int(i)} | prompts[int(i)] | {"pass_rate": float(rates[i])} for i in ids]
     with replacing(path) as part:
         part.write_text("".join(json.dumps(row, default=_as_text) + "\n" for row in rows), encoding="utf-8")
 
