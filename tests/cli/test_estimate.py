@@ -20,7 +20,7 @@ from tests.in_process import run_command
 from tests.rollout.server_setup import FakeServer
 
 from curro import lab
-from curro.core.errors import ConfigError, EngineError
+from curro.core.errors import ConfigError, EngineError, RunError
 from curro.data import PromptSet, load_prompts
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout, SamplingSettings
@@ -317,6 +317,15 @@ def test_nothing_inside_or_another_format(tmp_path):
         write_prompts(tmp_path / "x.jsonl", prompts, np.array([], np.int64), np.zeros(3))
     with pytest.raises(ConfigError, match=r"does not end in \.jsonl"):
         write_prompts(tmp_path / "x.csv", prompts, np.array([0]), np.zeros(3))
+
+
+def test_a_table_without_every_prompt_is_refused(estimated, tmp_path):
+    """The rates of the prompts after one that is missing were each taken for those of the one before."""
+    shutil.copytree(estimated[0] / "est", tmp_path / "est")
+    table = pq.read_table(tmp_path / "est" / "pass_rates.parquet")
+    pq.write_table(table.slice(1), tmp_path / "est" / "pass_rates.parquet")
+    with pytest.raises(RunError, match="has not every prompt in its order"):
+        EstimateFolder.open(tmp_path / "est").pass_rates()
 
 
 def test_images_are_refused_and_dates_are_text(tmp_path):

@@ -131,12 +131,17 @@ class EstimateFolder:
             raise RunError(f"{self._table} is damaged: {error}") from error
 
     def pass_rates(self) -> np.ndarray:
-        """The pass rate of each row of the table, float64 (N,); NaN if no completion was scored.
+        """The pass rate of each prompt, float64 (N,); NaN if no completion was scored.
 
         Raises:
-            RunError: the rewards are not from 0 to 1.
+            RunError: the rewards are not from 0 to 1, or prompts are missing from the table.
         """
         table = self.table()
+        if table["prompt"].to_pylist() != list(range(self.settings.get("prompts", len(table)))):
+            raise RunError(
+                f"{self._table} has not every prompt in its order: type the same `curro estimate` again, "
+                f"which makes a new one from {self._groups.name}"
+            )
         rates_N, variances_N = (table[name].to_numpy() for name in ("mean", "variance"))
         if not are_pass_rates(rates_N, variances_N):
             raise RunError(
