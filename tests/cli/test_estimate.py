@@ -329,13 +329,14 @@ def test_a_table_without_every_prompt_is_refused(estimated, tmp_path):
 
 
 def test_images_are_refused_and_dates_are_text(tmp_path):
-    """An image as text is none."""
-    rows = {"prompt": ["What is it?", "And this?"], "when": [date(2026, 11, 29)] * 2}
+    """An image as text is none; Parquet's binary columns may hold texts."""
+    rows = {"problem": [b"What is it?", b"And this?"], "when": [date(2026, 11, 29)] * 2}
     pq.write_table(pa.table(rows), tmp_path / "dated.parquet")
     write_prompts(
         tmp_path / "x.jsonl", load_prompts(str(tmp_path / "dated.parquet")), np.array([1]), np.ones(2)
     )
-    assert json.loads((tmp_path / "x.jsonl").read_text())["when"] == "2026-11-29"
+    row = json.loads((tmp_path / "x.jsonl").read_text())
+    assert (row["prompt"], row["problem"], row["when"]) == ("And this?", "And this?", "2026-11-29")
     images = [[{"bytes": b"\x89PNG", "path": None}]] * 2
     pq.write_table(pa.table(rows | {"images": images}), tmp_path / "seen.parquet")
     with pytest.raises(ConfigError, match="holds bytes, such as images"):

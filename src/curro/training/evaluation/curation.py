@@ -13,6 +13,7 @@ import numpy as np
 
 from curro.core.errors import ConfigError, RunError
 from curro.core.files import replacing
+from curro.core.identity import decoded
 from curro.data import PromptSet, load_prompts
 from curro.methods.admission.band import DifficultyBand, between
 from curro.runs.estimate_folder import EstimateFolder
@@ -60,7 +61,8 @@ def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.nda
     `curro.data.load_prompts` reads the same prompts, answers and keys.
 
     Raises:
-        ConfigError: `path` is of another format or exists, there are no prompts, or a column holds bytes.
+        ConfigError: `path` is of another format or exists, there are no prompts, or a column holds bytes
+            that are no text.
     """
     if not len(ids):
         raise ConfigError("no prompt lies within the band: widen it")
@@ -76,10 +78,11 @@ def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.nda
 
 
 def _as_text(value: object) -> str:
-    """A date or an exact number as text, from which it can be read again."""
-    if isinstance(value, bytes):
+    """A date, an exact number or the bytes of a text as text, from which it can be read again."""
+    try:
+        return str(decoded(value))
+    except ConfigError:
         raise ConfigError(
             "a column of the data holds bytes, such as images, and JSONL has none: choose the rows yourself, "
             "by the column key of the estimate's pass_rates.parquet"
-        )
-    return str(value)
+        ) from None
