@@ -23,8 +23,11 @@ def test_a_run_reopens_with_what_it_was_started_with(run):
 def test_an_empty_folder_can_be_used_and_a_used_one_or_a_file_cannot(tmp_path):
     (tmp_path / "empty").mkdir()
     RunFolder.create(tmp_path / "empty", {})
-    with pytest.raises(RunError, match="is not an empty folder: choose another"):
+    with pytest.raises(RunError, match=r"is not an empty folder: choose another one with --out$"):
         RunFolder.create(tmp_path / "empty", {})
+    RunFolder.create(tmp_path / "killed", {"settings": {}})  # in its first step, of which nothing is written
+    with pytest.raises(RunError, match=r"or continue its run with --resume .*killed$"):
+        RunFolder.create(tmp_path / "killed", {})
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="file exists"):
         RunFolder.create(tmp_path / "file", {})

@@ -90,7 +90,7 @@ class RunFolder:
         if self.path.exists() and (
             not self.path.is_dir() or any(item.name != LOCK for item in self.path.iterdir())
         ):
-            go_on = f", or continue its run with --resume {self.path}" if self.has_progress() else ""
+            go_on = f", or continue its run with --resume {self.path}" if self._has("settings") else ""
             raise RunError(
                 f"{self.path} exists and is not an empty folder: choose another one with --out{go_on}"
             )
@@ -124,16 +124,16 @@ class RunFolder:
         if not run.path.is_dir():
             problem = "it is a file, not a run's folder" if run.path.exists() else "there is no such folder"
             raise RunError(f"no run at {run.path}: {problem}")
-        if not run._config.is_file() or run._is_model():
+        if not run._config.is_file() or run._has("model_type", "architectures"):
             raise RunError(
                 f"{run.path} holds no run: it has no config.json of a run, which `curro train` writes first"
             )
         return run
 
-    def _is_model(self) -> bool:
-        """Whether the folder's config.json is that of a model."""
+    def _has(self, *names: str) -> bool:
+        """Whether there is a config.json with one of these names, of which some are a model's alone."""
         try:
-            return not {"model_type", "architectures"}.isdisjoint(self.config)
+            return self._config.is_file() and not self.config.keys().isdisjoint(names)
         except RunError:
             return False
 
