@@ -134,9 +134,11 @@ def _holds_runs(path: Path) -> bool:
 
 def _show(runs: dict[str, list[RunFolder]], out: Path) -> None:
     """Print the table of a comparison, and write its page."""
-    from curro.runs.report.compare import comparison_table, render_comparison
+    from curro.runs.report.compare import changed_data, comparison_table, render_comparison
     from curro.runs.report.page import write_comparison
 
     console = plain_console()
     console.print(render_comparison(comparison_table(runs)))
+    for sentence in changed_data(folder for of_name in runs.values() for folder in of_name):
+        console.print(printable(sentence), style="yellow")
     console.print(f"report: {write_comparison(runs, out / 'report.html')}")

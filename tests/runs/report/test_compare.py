@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from curro import Curriculum
 from curro.core.errors import RunError
 from curro.core.intervals import bootstrap_interval
 from curro.runs.folder import RunFolder, find_runs
-from curro.runs.report.compare import by_curriculum, comparison_table, crossing, isotonic, render_comparison
+from curro.runs.report.compare import (
+    by_curriculum,
+    changed_data,
+    comparison_table,
+    crossing,
+    isotonic,
+    render_comparison,
+)
 from curro.runs.report.page import write_comparison
 
 
@@ -43,6 +51,19 @@ def test_crossing_is_on_the_straight_line_between():
     assert crossing(x, y, 0.1) == 0
     assert crossing(x, y, 0.5) == 200
     assert crossing(x, y, 0.51) is None
+
+
+def test_a_file_that_was_changed_between_two_seeds_is_named(tmp_path):
+    """The same command goes on with the seeds that are left, on what the file holds then."""
+    folders = []
+    for seed, texts in enumerate((["a", "b"], ["a", "b"], ["a", "c"], None)):
+        settings = {"data": "d.jsonl", "seed": seed}
+        folders.append(RunFolder.create(tmp_path / f"seed{seed}", {"settings": settings}))
+        if texts is not None:
+            folders[-1].write_table(Curriculum("uniform", [{"prompt": text} for text in texts]).table)
+    assert changed_data(folders[:2]) == changed_data(folders[3:]) == []
+    (sentence,) = changed_data(folders)
+    assert re.search("d.jsonl was changed between the runs in .*seed0 and .*seed2", sentence)
 
 
 def test_rows(tmp_path):

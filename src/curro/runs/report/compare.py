@@ -295,6 +295,31 @@ def _settings(history: History) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in _NO_DIFFERENCE}
 
 
+def changed_data(folders: Iterable[RunFolder]) -> list[str]:
+    """A sentence for each run whose data was another than that of the first run with data of this name."""
+    first: dict[str, tuple[RunFolder, bytes]] = {}
+    sentences = []
+    for folder in folders:
+        settings = folder.config.get("settings")
+        try:
+            fingerprint = (folder.table().schema.metadata or {}).get(b"curro.fingerprint")
+        except RunError:  # there is none yet, or it is damaged
+            continue
+        if isinstance(settings, Mapping) and fingerprint is not None:
+            named = str([settings.get(name) for name in _DATA])
+            other, was = first.setdefault(named, (folder, fingerprint))
+            if was != fingerprint:
+                sentences.append(
+                    f"{settings.get('data')} was changed between the runs in {other.path} and {folder.path}, "
+                    "which do not compare: train one of them again"
+                )
+    return sentences
+
+
+_DATA = ("data", "limit", "prompt_column", "answer_column")
+"""Settings that name a run's data."""
+
+
 def by_curriculum(folders: Iterable[RunFolder]) -> dict[str, list[RunFolder]]:
     """Group runs that differ in their seed alone, under what chose their prompts; uniform sampling first.
 
