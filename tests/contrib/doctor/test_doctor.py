@@ -157,6 +157,13 @@ def test_a_reward_that_cannot_be_summed_is_missing(tmp_path, odd):
     assert words(tmp_path / "log.json").startswith(("0.0% of 1 groups", "50.0% of 2 groups"))
 
 
+def test_a_log_whose_first_rollout_was_not_scored(tmp_path):
+    rows = [
+        {"prompt_id": name, "rewards": [None, *rewards]} for name, rewards in (("a", [0, 1]), ("b", [1, 1]))
+    ]
+    assert words(lines(tmp_path / "log.jsonl", rows)).startswith("50.0% of 2 groups")
+
+
 def test_a_prompt_that_is_drawn_twice_in_a_step_has_two_groups(tmp_path):
     rows = [
         {"prompt": name, "step": 1, "reward": reward}

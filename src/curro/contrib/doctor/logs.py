@@ -219,7 +219,13 @@ def _table(file: Path) -> pa.Table:
         table = pyarrow.json.read_json(file, read_options=pyarrow.json.ReadOptions(block_size=1 << 26))
     else:
         table = _table_of_json(json.loads(file.read_bytes()))
-    table.validate(full=True)  # or texts that are no UTF-8 would be found when they are asked for
+    try:
+        table.validate(full=True)  # or texts that are no UTF-8 would be found when they are asked for
+    except pa.ArrowInvalid:
+        if file.suffix != ".jsonl":
+            raise
+        # Arrow makes an impossible column of lists of which the first begins with null
+        table = _table_of_json([json.loads(line) for line in file.read_bytes().splitlines() if line.strip()])
     return table
 
 
