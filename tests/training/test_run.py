@@ -173,6 +173,16 @@ def test_the_disk_has_the_best_model_before_the_one_before_is_removed(tmp_path, 
     assert done[2:] == [best / ".step-2.part", best, "step-1 is removed"]
 
 
+def test_what_a_user_put_beside_the_best_model_stays(tmp_path, monkeypatch):
+    folder = RunFolder.create(tmp_path / "run", {})
+    monkeypatch.setattr(saved_model, "save_model", lambda trainer, part: (part / "model").write_text("whole"))
+    keep_best(None, folder, line(1, 0.5), lambda said: None)
+    shutil.copytree(folder.best / "step-1", folder.best / "step-1-copy")
+    (folder.best / "step-1.txt").write_text("notes")
+    keep_best(None, folder, line(2, 0.75), lambda said: None)
+    assert sorted(path.name for path in folder.best.iterdir()) == ["step-1-copy", "step-1.txt", "step-2"]
+
+
 @pytest.mark.parametrize("killed_in", ["save_model", "rename", "rmtree", None])
 def test_whatever_kills_the_saving_of_the_best_model_one_is_there(tmp_path, monkeypatch, killed_in):
     def killed(*_, **__):

@@ -69,9 +69,16 @@ def best_models(folder: RunFolder) -> list[tuple[tuple[float, float], Path]]:
     There are two only where a process was killed between saving the second and removing the first.
     """
     evaluations = [
-        (path.parent, json.loads(path.read_bytes())) for path in folder.best.glob(f"step-*/{EVALUATION}")
+        (path, json.loads((path / EVALUATION).read_bytes()))
+        for path in _kept(folder)
+        if (path / EVALUATION).is_file()
     ]
     return sorted(((saved["pass@1"], saved["reward"]), path) for path, saved in evaluations)
+
+
+def _kept(folder: RunFolder) -> list[Path]:
+    """`step-N` of the best models; what a kill left half removed has no evaluation. Others are the user's."""
+    return [path for path in folder.best.glob("step-*") if path.name.removeprefix("step-").isdecimal()]
 
 
 def keep_best(trainer: Any, folder: RunFolder, line: Mapping[str, Any], say: Callable[[str], None]) -> None:
@@ -88,6 +95,6 @@ def keep_best(trainer: Any, folder: RunFolder, line: Mapping[str, Any], say: Cal
         shutil.rmtree(best, ignore_errors=True)
         write_model(trainer, best, score)
         say(f"the best model so far, of step {score['step']}, is in {best}")
-    for path in folder.best.glob("step-*"):  # what a kill left half removed has no evaluation
+    for path in _kept(folder):
         if path != best:
             shutil.rmtree(path)
