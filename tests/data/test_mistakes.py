@@ -212,6 +212,15 @@ def test_a_pipe_is_no_data(tmp_path):
         load_prompts(str(tmp_path / "data.jsonl"))
 
 
+def test_a_device_in_a_folder_is_no_data(tmp_path):
+    """It never ends, and took all memory."""
+    (tmp_path / "train.jsonl").symlink_to("/dev/null")
+    with pytest.raises(
+        DataError, match=r"train\.jsonl' is neither a file nor a folder but a pipe or a device"
+    ):
+        load_prompts(tmp_path)
+
+
 def test_two_columns_of_one_name():
     table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["prompt", "answer", "answer"])
     pq.write_table(table, "twice.parquet")

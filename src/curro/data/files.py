@@ -70,11 +70,12 @@ def source_files(source: str, split: str) -> Iterator[Path]:
             raise DataError(f"{name!r} is an address: download the file and name that")
         if not name or not path.exists():
             raise DataError(f"there is no file or folder {name!r}{_near(path)}")
-        if not (path.is_dir() or path.is_file()):
-            raise DataError(
-                f"{name!r} is neither a file nor a folder but a pipe or a device: save it as a file"
-            )
-        yield from _files(path, split) if path.is_dir() else [path]
+        for file in _files(path, split) if path.is_dir() else [path]:
+            if file.exists() and not (file.is_dir() or file.is_file()):
+                raise DataError(
+                    f"{str(file)!r} is neither a file nor a folder but a pipe or a device: save it as a file"
+                )
+            yield file
 
 
 def _near(path: Path) -> str:
