@@ -6,6 +6,7 @@ import hashlib
 import json
 
 import datasets
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -74,6 +75,15 @@ def test_numbers_of_32_bits_are_as_they_were_written(tmp_path):
         assert [row["answer"] for row in loaded] == ["0.1", None, "12.99"]
         assert [row["list"] for row in loaded] == [[0.1], None, [0.3, None]]
         assert loaded.fingerprint == DatasetRows(dataset).fingerprint
+
+
+def test_a_whole_number_beside_a_row_without_one_is_that_number(tmp_path):
+    """pandas makes 42.0 of 42 there, which no completion says."""
+    table = pd.DataFrame({"prompt": ["a", "b", "c"], "answer": [42, None, -0.5]})
+    table.to_parquet(tmp_path / "rows.parquet")
+    loaded = load_prompts(tmp_path / "rows.parquet")
+    assert [row["answer"] for row in loaded] == ["42", None, "-0.5"]
+    assert loaded.fingerprint == DatasetRows(datasets.Dataset.from_pandas(table)).fingerprint
 
 
 def test_the_fingerprint_of_version_0_2():

@@ -188,7 +188,8 @@ def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
     """The answer of a row: text as it is, any other value as JSON (5 is "5"), or as it is written.
 
     Parquet has decimals, dates and bytes, which JSON lacks. Decimals lose the zeros at their end, because a
-    column gives all of them the same number of digits. Bytes are text in UTF-8.
+    column gives all of them the same number of digits; so does 5.0, which is pandas' 5 in a column with a row
+    without a number. Bytes are text in UTF-8.
 
     Raises:
         ConfigError: bytes are not UTF-8.
@@ -201,6 +202,8 @@ def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
     if isinstance(answer, Decimal):
         whole, _, fraction = f"{answer:f}".partition(".")
         return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
+    if isinstance(answer, float) and answer.is_integer() and abs(answer) < 2**53:
+        return str(int(answer))
     if isinstance(answer, bool | int | float | list | tuple | dict):
         return json.dumps(answer, default=lambda value: str(decoded(value)))
     return str(answer)
