@@ -400,6 +400,19 @@ def test_no_run_is_said_to_go_on_from_a_damaged_checkpoint(run):
     assert "goes on after" not in said
 
 
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt"])
+def test_a_run_says_that_its_optimizer_begins_anew(run, name):
+    def interrupt(line):
+        if line["step"] == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    folder, _, _ = run(settings(save_every=1), on_step=interrupt)
+    (folder.checkpoints / "checkpoint-2" / name).unlink()
+    _, complete, said = run(settings(save_every=1), resume=True)
+    assert complete is True
+    assert said.endswith(f"checkpoint-2 has no {name}: the optimizer and the warm-up begin anew")
+
+
 def test_a_run_with_no_checkpoint_starts_again(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(CurriculumGRPOTrainer, "_compute_loss", lambda *_: 1 / 0)

@@ -301,6 +301,11 @@ def _find_checkpoint(folder: RunFolder, recorder: Recorder, say: Callable[[str],
     if last is not None:
         checkpoints.check_state(last)
     recorder.resume(-1 if last is None else checkpoints.step_of(last))
+    if last is not None and not recorder.spent:
+        # without both, transformers goes on with new ones and says nothing
+        missing = [name for name in ("optimizer.pt", "scheduler.pt") if not (last / name).is_file()]
+        if missing:
+            say(f"{last} has no {missing[0]}: the optimizer and the warm-up begin anew")
     return last
 
 
