@@ -75,7 +75,7 @@ def calls(monkeypatch):
             raise datasets.exceptions.DatasetNotFoundError(
                 "Dataset 'owner/missing' doesn't exist\non the Hub"
             )
-        return datasets.Dataset.from_list([{"prompt": "1+1", "answer": "2"}])
+        return [{"prompt": "1+1", "answer": "2"}]
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     return calls
@@ -104,7 +104,7 @@ def test_a_folder_here_is_not_looked_for_on_the_hub(calls):
 def test_files_of_a_data_set_by_name_or_pattern(monkeypatch, name):
     import datasets
 
-    asked, rows = [], datasets.Dataset.from_list([{"question": "1"}])
-    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append((a, k)) or rows)
+    asked = []
+    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append((a, k)) or [{"question": "1"}])
     assert load_prompts(f"owner/other:{name}", split="train")[0]["prompt"] == "1"
     assert asked == [(("json",), {"data_files": f"hf://datasets/owner/other/{name}", "split": "train"})]

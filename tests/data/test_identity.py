@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 
 import datasets
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from curro import CheckpointError, ConfigError, Curriculum
-from curro.core.identity import DatasetRows, fingerprint
+from curro.core.identity import DatasetRows, as_written, fingerprint
 from curro.data import load_prompts
 
 
@@ -65,16 +67,31 @@ def test_numbers_of_32_bits_are_as_they_were_written(tmp_path):
     """0.1 there is 0.10000000149011612 in 64 bits, and no completion gave that as its answer."""
     kind = pa.struct([("ground_truth", pa.float32())])
     answers = pa.array([{"ground_truth": 0.1}, {"ground_truth": None}, {"ground_truth": 12.99}], kind)
-    lists = pa.array([[0.1], None, [0.3, None]], pa.list_(pa.float32()))
-    table = pa.table({"prompt": ["a", "b", "c"], "reward_model": answers, "list": lists})
+    table = pa.table({"prompt": ["a", "b", "c"], "reward_model": answers})
     pq.write_table(table, tmp_path / "rows.parquet")
-    dataset = datasets.Dataset(table)
-    dataset.save_to_disk(tmp_path / "saved")
-    for path in (tmp_path / "rows.parquet", tmp_path / "saved"):
-        loaded = load_prompts(path)
-        assert [row["answer"] for row in loaded] == ["0.1", None, "12.99"]
-        assert [row["list"] for row in loaded] == [[0.1], None, [0.3, None]]
-        assert loaded.fingerprint == DatasetRows(dataset).fingerprint
+    loaded = load_prompts(tmp_path / "rows.parquet")
+    assert [row["answer"] for row in loaded] == ["0.1", None, "12.99"]
+    assert loaded.fingerprint == DatasetRows(datasets.Dataset(table)).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (float(np.float32(1e-7 / 3)), "3.3333333e-08"),
+        (float(np.float32(2.5e38 / 3)), "8.333333e+37"),
+        (2.0**27, "134217728"),  # 134217730 would do in 32 bits
+        (2.0**-12, "0.000244140625"),  # exact, and 0.00024414062 would do
+        (0.1, "0.1"),
+        (1 / 3, "0.3333333333333333"),
+        (np.float64(-2.50), "-2.5"),
+        (-0.0, "0"),
+        (1e16, "1e+16"),
+        (1.2345678901234567e300, "1.2345678901234567e+300"),
+        (math.inf, "inf"),
+    ],
+)
+def test_a_number_as_it_was_written(number, text):
+    assert as_written(number) == text
 
 
 def test_a_whole_number_beside_a_row_without_one_is_that_number(tmp_path):

@@ -177,6 +177,8 @@ def test_a_thought_that_the_prompt_opened():
         ),
         *((nested, ["18", "18.0"]) for nested in ([["18", "18.0"]], '[["18", "18.0"]]')),
         ([[1, 2]], ["[[1, 2]]"]),
+        (42.0, ["42"]),
+        (["x", 0.10000000149011612], ["x", "0.1"]),
     ],
 )
 def test_accepted_answers(answer, texts):

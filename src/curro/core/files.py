@@ -86,41 +86,6 @@ def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
 
 
-def widened(table: pa.Table) -> pa.Table:
-    """A table with its numbers of 32 bits as they were written: 0.1, which 64 bits make 0.10000000149011612.
-
-    Arrow writes them as text with as few digits as they need.
-    """
-    import pyarrow as pa
-
-    if not narrow_columns(table.schema):
-        return table
-    texts, numbers = (
-        pa.schema([_with_floats(field, to) for field in table.schema]) for to in (pa.string(), pa.float64())
-    )
-    return table.cast(texts).cast(numbers)
-
-
-def narrow_columns(schema: pa.Schema) -> list[str]:
-    """The columns that have numbers of 32 bits, also inside of objects and lists."""
-    import pyarrow as pa
-
-    return [field.name for field in schema if _with_floats(field, pa.float64()).type != field.type]
-
-
-def _with_floats(field: pa.Field, to: pa.DataType) -> pa.Field:
-    """A field with this type in place of 32-bit numbers."""
-    import pyarrow as pa
-
-    kind = field.type
-    if pa.types.is_struct(kind):
-        inner = (kind.field(i) for i in range(kind.num_fields))
-        return field.with_type(pa.struct([_with_floats(one, to) for one in inner]))
-    if pa.types.is_list(kind):
-        return field.with_type(pa.list_(_with_floats(kind.value_field, to)))
-    return field.with_type(to) if kind == pa.float32() else field
-
-
 class replacing:
     """Hand out a temporary path whose file takes the target's place when all went well.
 

@@ -16,8 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curro.core.files import widened
-from curro.core.identity import dataset_rows, without_nulls
+from curro.core.identity import without_nulls
 from curro.data.columns import PROMPT
 from curro.data.raw import DataError, RawRow, Rows
 
@@ -189,7 +188,7 @@ def saved_dataset(folder: Path, split: str) -> datasets.Dataset:
 def read_dataset(name: str, dataset: datasets.Dataset) -> Rows:
     """Every row of a data set."""
     try:
-        for number, row in enumerate(dataset_rows(dataset)):
+        for number, row in enumerate(dataset):
             yield RawRow(name, f", row {number}", _unfilled(row))
     except UnicodeDecodeError as error:
         raise DataError(f"{name} cannot be read: {error}") from error
@@ -340,13 +339,11 @@ def _arrow(path: Path, split: str) -> Rows:
 
 
 def _table_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> Rows:
-    import pyarrow as pa
-
     numbers = count()
     for batch in batches:
         if name := _twice(batch.schema.names):
             raise DataError(f"{path} has two columns {name!r}: rename one")
-        for row in widened(pa.Table.from_batches([batch])).to_pylist():
+        for row in batch.to_pylist():
             yield RawRow(path.name, f", row {next(numbers)}", _unfilled(row))
 
 

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from curro.core.identity import as_written
 from curro.data.raw import Row
 from curro.reward.literals import read
 from curro.reward.reward import Unscored, last_message
@@ -298,7 +299,7 @@ def accepted(row: Row) -> list[str]:
         texts = list(answer) if _are_texts(answer) else [json.dumps(list(answer), default=str)]
     else:
         texts = [answer]
-    texts = [str(text) for text in texts if text is not None]
+    texts = [as_written(text) if isinstance(text, float) else str(text) for text in texts if text is not None]
     texts = [text if (content := marked(text)) is None else content for text in texts]
     return [text for text in texts if not is_placeholder(text)]
 
