@@ -70,6 +70,20 @@ def test_a_file_beside_its_place_is_not_written_through_a_link(tmp_path, treasur
     assert (tmp_path / "config.json").read_text() == "new"
 
 
+def test_a_folder_that_can_be_written_and_not_read_takes_a_file(tmp_path, monkeypatch):
+    """Scratch folders of several users are such."""
+    opened = os.open
+
+    def refuse_folders(path, flags):
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied")
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", refuse_folders)
+    with replacing(tmp_path / "config.json") as part:
+        part.write_text("new")
+
+
 @pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "groups.jsonl"])
 @pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
 def test_what_is_no_file_is_not_read(tmp_path, name, kind):

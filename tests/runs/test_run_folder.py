@@ -1,12 +1,14 @@
 """The run folder: what is written comes back, whatever interrupts the writing."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
 
 from curro import Curriculum, CurroError
 from curro.core.errors import RunError
+from curro.runs.estimate_folder import EstimateFolder
 from curro.runs.folder import RunFolder
 
 
@@ -28,6 +30,11 @@ def test_an_empty_folder_can_be_used_and_a_used_one_or_a_file_cannot(tmp_path):
     RunFolder.create(tmp_path / "killed", {"settings": {}})  # in its first step, of which nothing is written
     with pytest.raises(RunError, match=r"or continue its run with --resume .*killed$"):
         RunFolder.create(tmp_path / "killed", {})
+    for begin, name in ((RunFolder.create, "config.json"), (EstimateFolder.begin, "estimate.json")):
+        (tmp_path / "cut" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cut" / f".{name}.999999999.part").write_text("{")  # killed as it began
+        begin(tmp_path / "cut", {})
+        shutil.rmtree(tmp_path / "cut")
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="file exists"):
         RunFolder.create(tmp_path / "file", {})

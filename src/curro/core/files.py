@@ -115,14 +115,15 @@ class replacing:
 
 def sync(path: Path) -> None:
     """Wait until the disk has a file's bytes, or the names in a folder: neither keeps the other."""
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError:
-        if not path.is_dir():  # some network file systems sync no folder
+        if not path.is_dir():  # network file systems sync none, and one may be written but not read
             raise
-    finally:
-        os.close(descriptor)
 
 
 def check_writable(folder: Path) -> None:

@@ -24,6 +24,7 @@ from curro.core.files import read_parquet, replacing
 from curro.core.text import abbreviated
 from curro.methods.admission.band import between
 from curro.runs.json_lines import append_rows, check_whole, read_object, read_rows, write_object
+from curro.runs.lock import is_unused
 
 WHOLE = ("prompt", "rollouts", "scored", "correct", "truncated")
 SCHEMA = pa.schema(
@@ -75,7 +76,7 @@ class EstimateFolder:
                 raise RunError(
                     f"{self.path} holds another estimate ({differ}): choose another folder with --out"
                 )
-        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        elif self.path.exists() and not (self.path.is_dir() and is_unused(self.path)):
             raise RunError(f"{self.path} exists and is not an empty folder: choose another one with --out")
 
     @classmethod

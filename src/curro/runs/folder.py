@@ -29,8 +29,7 @@ from curro.runs.json_lines import (
     read_rows,
     write_object,
 )
-from curro.runs.lock import NAME as LOCK
-from curro.runs.lock import only_process
+from curro.runs.lock import is_unused, only_process
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,9 +86,7 @@ class RunFolder:
 
     def check_unused(self) -> None:
         """Raises RunError if no run can start: the folder is not empty, or the path is a file."""
-        if self.path.exists() and (
-            not self.path.is_dir() or any(item.name != LOCK for item in self.path.iterdir())
-        ):
+        if self.path.exists() and not (self.path.is_dir() and is_unused(self.path)):
             go_on = f", or continue its run with --resume {self.path}" if self._has("settings") else ""
             raise RunError(
                 f"{self.path} exists and is not an empty folder: choose another one with --out{go_on}"

@@ -84,6 +84,11 @@ def keep_out_others(folder: Path) -> KeptFolder:
 _PART = re.compile(r"\..+\.(\d{1,9})\.part")
 
 
+def is_unused(folder: Path) -> bool:
+    """Whether nothing is in a folder but what a process that was killed as it began may have left."""
+    return all(path.name == NAME or _PART.fullmatch(path.name) for path in folder.iterdir())
+
+
 def _remove_parts_of_the_dead(folder: Path) -> None:
     """Remove `.NAME.PID.part` of every process that runs no more, in a folder and those directly in it."""
     for path in (*folder.glob(".*.part"), *folder.glob("*/.*.part")):
