@@ -52,6 +52,7 @@ def load(*lines: str, **options: str) -> PromptSet:
         (['{"prompt": [{"role": "user", "content": ["a", "b"]}]}'], {}, "or a list of objects"),
         ([GOOD], {"limit": 1.5}, "limit is 1.5"),
         ([GOOD], {"limit": True}, "limit is True"),
+        ([GOOD], {"limit": 10**20}, "limit is 10"),
         ([GOOD], {"prompt_column": 3}, "prompt column .* not 3"),
         ([GOOD], {"prompt_column": "q"}, "prompt column 'q'; .* prompt, answer$"),
         ([GOOD], {"answer_column": "gold.x"}, "answer column 'gold.x'"),

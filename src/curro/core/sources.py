@@ -15,16 +15,18 @@ from curro.core.prompts import PromptTable
 
 def read_weights(value: Any) -> dict[str, float]:
     """Weights by source, as a mapping or as text: "math=2,code=1"; empty for None."""
-    pairs: Any = [] if value is None else value
-    if isinstance(value, str):
-        pairs = [item.rpartition("=")[::2] for item in value.split(",")]
     try:
-        weights = {str(name).strip(): float(weight) for name, weight in dict(pairs).items()}
+        if isinstance(value, str):
+            pairs: Any = [item.rpartition("=")[::2] for item in value.split(",")]
+        else:
+            pairs = dict({} if value is None else value).items()
+        weights = {str(name).strip(): float(weight) for name, weight in pairs}
+        weights |= {"": np.nan} if len(weights) < len(pairs) else {}
     except (TypeError, ValueError, OverflowError):
         weights = {"": np.nan}
     if "" in weights or not all(0 <= weight < np.inf for weight in weights.values()):
         raise ConfigError(
-            f"source_weights is a number from 0 for each source, as math=2,code=1; not {value!r:.80}"
+            f"source_weights is a number from 0 for each source, once, as math=2,code=1; not {value!r:.80}"
         )
     return weights
 
@@ -67,6 +69,7 @@ class SourceMixture(Stateful):
         self.share_S = np.array([weights[name] for name in self.names])
         if not self.share_S.sum() > 0:
             raise ConfigError("source_weights sum to 0: give a source more")
+        self.share_S /= self.share_S.max()  # the sum of large ones is infinite
         self.share_S /= self.share_S.sum()
         self.due_S = np.zeros(len(self.names))
 

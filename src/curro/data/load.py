@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,7 +78,7 @@ def load_prompts(
     Raises:
         DataError: the source is missing, empty, malformed, or two of its rows have one key.
     """
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+    if limit is not None and (type(limit) is not int or not 1 <= limit <= sys.maxsize):
         raise DataError(f"limit is {limit!r}: ask for at least one row, or leave the limit out")
     if not isinstance(source, str | os.PathLike) or not os.fspath(source).strip():
         raise DataError(f"a data set is named by a text or a path, not {source!r:.50}")

@@ -123,6 +123,12 @@ def test_a_source_of_weight_0_is_not_drawn_and_not_free():
         curriculum.select(6, step=9)
 
 
+def test_large_weights_are_shares_too():
+    """Their sum is infinite."""
+    curriculum = Curriculum("uniform", rows(a=9, b=9), source_weights={"a": 1.5e308, "b": 1.5e308})
+    assert [sorted(draw) for draw in drawn(curriculum, 2, 3)] == [["a", "b"]] * 3
+
+
 @pytest.mark.parametrize(
     ("spec", "data", "weights", "words"),
     [
@@ -130,6 +136,8 @@ def test_a_source_of_weight_0_is_not_drawn_and_not_free():
         ("uniform", rows(a=2), "a=0", "sum to 0"),
         ("uniform", rows(a=2), "a=-1", "source_weights is a number from 0 for each"),
         ("uniform", rows(a=2), "a", "source_weights is a number from 0 for each"),
+        ("uniform", rows(a=2, b=2), "a=1,b=1,a=2", "a number from 0 for each source, once"),
+        ("uniform", rows(a=2), 0, "source_weights is a number from 0 for each"),
         ("uniform", [{"prompt": "x"}], "a=1", "needs rows with a column `source`"),
         ("adcl", rows(a=9), "a=1", "adcl has an order of its own"),
         ("scheduled", rows(a=9), "a=1", "scheduled has an order of its own"),
