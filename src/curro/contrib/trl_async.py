@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import multiprocessing
+import os
 import queue
+import threading
 import traceback
 from collections.abc import Iterator
 from itertools import count, repeat
@@ -35,8 +38,8 @@ from curro.core.identity import DatasetRows
 class ServedRolloutLoop(_AsyncRolloutLoop):
     """TRL's loop of generation and scoring, which asks `curro serve` for every group's prompt.
 
-    A group is observed once its rollouts are scored, and dropped where the process ends before that. Those
-    that the gate rejects never reach the trainer.
+    A group is observed once its rollouts are scored, and dropped where the trainer stops or dies before that.
+    Those that the gate rejects never reach the trainer.
 
     Args:
         served: the address and the token of the service.
@@ -54,14 +57,40 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         self._batch, self._missing_rewards = batch, MissingRewards()
 
     async def _run_loops(self, stop_event: asyncio.Event) -> None:
+        trainer = multiprocessing.parent_process()
+        if trainer is not None:
+            threading.Thread(target=self._outlive, args=(trainer,), daemon=True).start()
+        stopping = asyncio.create_task(self._drop_at_stop(stop_event))
         try:
             await super()._run_loops(stop_event)
         except Exception as error:
             await self._report(error, stop_event)
             raise
         finally:
-            if self.tickets:
-                self.curriculum.drop(list(self.tickets.values()))
+            stopping.cancel()
+            self._drop()
+
+    async def _drop_at_stop(self, stop_event: asyncio.Event) -> None:
+        """Drop what is in flight once the trainer says stop: 15 s later TRL ends this process."""
+        await stop_event.wait()
+        self._drop()
+
+    def _drop(self) -> None:
+        tickets, self.tickets = list(self.tickets.values()), {}
+        if tickets:
+            self.curriculum.drop(tickets)
+
+    def _outlive(self, trainer: Any) -> None:
+        """End this process once the trainer's was killed: it would go on to teach the curriculum."""
+        trainer.join()
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        try:
+            self._drop()
+        finally:
+            os._exit(1)
 
     async def _report(self, error: Exception, stop_event: asyncio.Event) -> None:
         """Tell the trainer's process what ends this one, and wait until it says stop.
@@ -86,6 +115,8 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
 
     async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
         samples = await super()._score_group(group)
+        if group.group_id not in self.tickets:  # dropped at the end
+            return []
         # a rollout has a sample for each part of its conversation, and none where nothing can be trained on
         parts = [len(sequences) for sequences in group.completions_sequences]
         rollout_of = np.repeat(np.arange(self.num_generations), parts)

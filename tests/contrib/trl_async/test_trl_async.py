@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+import time
 
 import pytest
 import torch
 from examples import trl_async
 from tests.contrib.trl_async.setup import (
-    KERNELS,
     OPTIONS,
-    NoTransfer,
     dataset,
     no_reward,
     save_model,
     served,
+    train_alone,
     trainer,
+    without_gpu,
 )
 from tests.contrib.trl_async.vllm_server import vllm_server
-from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker, packing
+from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker
 
 from curro.contrib.serve import ServedCurriculum
 from curro.core.errors import ConfigError, RewardError
 
 
 @pytest.fixture(autouse=True)
-def without_gpu(monkeypatch):
-    """vLLM, NCCL and the GPU's attention are not here: a server and PyTorch take their place."""
-    monkeypatch.setattr(async_rollout_worker, "is_vllm_available", lambda: True)
-    monkeypatch.setattr(packing, "_flash_attn", lambda: KERNELS)
-    monkeypatch.setattr(async_grpo_trainer, "WeightTransferClient", lambda **_: NoTransfer())
-    monkeypatch.setattr(async_grpo_trainer, "get_peak_flops_per_device", lambda *_: None)
+def cpu(monkeypatch):
+    without_gpu(monkeypatch.setattr)
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +76,27 @@ def test_a_run_whose_rollouts_never_get_a_reward_ends_with_a_sentence(tmp_path, 
             host.train()
         metrics = host.served_curriculum.metrics()
         assert (metrics["observed"], metrics["in_flight"]) == (0, 0)
+
+
+def test_a_killed_trainers_rollouts_end_and_are_dropped(tmp_path, vllm):
+    with served(tmp_path, selection="uniform") as service:
+        curriculum = ServedCurriculum(*service)
+        process = multiprocessing.get_context("spawn").Process(
+            target=train_alone, args=(tmp_path, vllm, service)
+        )
+        process.start()
+        while process.is_alive() and curriculum.metrics()["observed"] < 8:
+            time.sleep(0.1)
+        process.kill()
+        process.join()
+        deadline = time.monotonic() + 60
+        while curriculum.metrics()["in_flight"] and time.monotonic() < deadline:
+            time.sleep(0.1)
+        metrics = curriculum.metrics()
+        assert metrics["in_flight"] == 0
+        assert metrics["observed"] >= 8
+        time.sleep(1)
+        assert curriculum.metrics() == pytest.approx(metrics, nan_ok=True)
 
 
 def test_an_error_of_the_reward_function_stays_trls(tmp_path, vllm, monkeypatch):
