@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import multiprocessing
 import os
 import queue
@@ -143,6 +144,24 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         return values_G
 
 
+def limits(prompts: int, wanted: int) -> dict[str, int]:
+    """How many rollouts TRL's loop may start, and how many groups may wait for their score.
+
+    A prompt has to be free whenever the loop can start a rollout. At worst each of its other rollouts is the
+    last of a group, and besides the groups that wait one is being scored.
+    """
+    waiting = min(16, max(1, prompts // 4))  # TRL: 16
+    most = min(wanted, prompts - waiting - 1)
+    if most < 1:
+        raise ConfigError(f"asynchronous GRPO needs 3 prompts or more, and the data set has {prompts}")
+    if most < wanted:
+        logging.getLogger(__name__).warning(
+            "max_inflight_tasks is %d, not %d: the data set has %d prompts, and each is in flight once",
+            most, wanted, prompts,
+        )  # fmt: skip
+    return {"max_inflight_tasks": most, "score_queue_maxsize": waiting}
+
+
 class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
     """An `AsyncGRPOTrainer` whose prompts a curriculum chooses.
 
@@ -157,8 +176,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         options: `AsyncGRPOTrainer`'s too.
 
     Raises:
-        ConfigError: the service has other data, an allocation, importance weights or a gate that tops batches
-            up; the rollout worker is not TRL's own.
+        ConfigError: the service has other data, an allocation or importance weights; there are fewer than 3
+            prompts; the rollout worker is not TRL's own.
     """
 
     args: AsyncGRPOConfig
@@ -179,6 +198,7 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
                 "served": served,
                 "replaces_advantages": about["curriculum"]["advantage"] is not None,
                 "batch": rollouts * self.args.gradient_accumulation_steps // self.args.num_generations,
+                **limits(about["prompts"], worker._loop_kwargs["max_inflight_tasks"]),
             }
 
     def _check(self, about: dict[str, Any]) -> None:
@@ -199,7 +219,12 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         if self.served_curriculum is not None:
             self.served_curriculum.save(f"checkpoint-{self.state.global_step}")
-        super()._save_checkpoint(model, trial)
+        # TRL would count a resumed run's epochs from the first group without training, as of a rejected one
+        trained, self._trained_groups = self._trained_groups, set(range(len(self._trained_groups)))
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self._trained_groups = trained
 
     def _inner_training_loop(self, *arguments: Any, **options: Any) -> Any:
         checkpoint = options.get("resume_from_checkpoint")

@@ -22,16 +22,16 @@ from curro.lab.model import build_model, build_tokenizer
 PROMPTS = 64
 
 
-def dataset() -> Dataset:
+def dataset(prompts: int = PROMPTS) -> Dataset:
     """Every second prompt has an answer that the server never gives."""
-    prompts = [[{"role": "user", "content": f"{i} + {i} ="}] for i in range(PROMPTS)]
-    return Dataset.from_dict({"prompt": prompts, "answer": ["5", "7"] * (PROMPTS // 2)})
+    texts = [[{"role": "user", "content": f"{i} + {i} ="}] for i in range(prompts)]
+    return Dataset.from_dict({"prompt": texts, "answer": [("5", "7")[i % 2] for i in range(prompts)]})
 
 
 @contextmanager
-def served(folder: Path, **curriculum: str) -> Iterator[tuple[str, str]]:
+def served(folder: Path, data: Dataset | None = None, **curriculum: str) -> Iterator[tuple[str, str]]:
     """The address and the token of `curro serve`, while it runs."""
-    dataset().to_parquet(folder / "train.parquet")
+    (data or dataset()).to_parquet(folder / "train.parquet")
     lines = [
         f'folder = "{folder / "service"}"',
         f'data = "{folder / "train.parquet"}"',

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import sys
 import time
 
 import pytest
 import torch
-from examples import trl_async
+from examples import trl_async as example
 from tests.contrib.trl_async.setup import (
     OPTIONS,
     dataset,
@@ -22,6 +23,7 @@ from tests.contrib.trl_async.setup import (
 from tests.contrib.trl_async.vllm_server import vllm_server
 from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker
 
+from curro.contrib import trl_async
 from curro.contrib.serve import ServedCurriculum
 from curro.core.errors import ConfigError, RewardError
 
@@ -59,6 +61,8 @@ def test_it_trains_on_admitted_groups_with_their_credit_and_resumes(tmp_path, vl
         assert [line["reward"] for line in logged] == [0.25, 0.25]
         assert all("curriculum/selected" in line for line in logged)
 
+        trained = json.loads((tmp_path / "run" / "checkpoint-2" / "rollout_state.json").read_text())
+        assert trained["prompt_index"] == len(host._trained_groups)
         forgotten = host.served_curriculum.select(3, step=9).tickets
         resumed = trainer(tmp_path, vllm, service, max_steps=3)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
@@ -113,6 +117,24 @@ def test_an_error_of_the_reward_function_stays_trls(tmp_path, vllm, monkeypatch)
         assert "LookupError: no answer" in str(failure.value.__cause__)
 
 
+@pytest.mark.parametrize("wanted", [1, 16, 128])
+@pytest.mark.parametrize("prompts", [3, 8, 24, 64, 1000])
+def test_a_prompt_is_free_whenever_a_rollout_can_start(prompts, wanted):
+    found = trl_async.limits(prompts, wanted)
+    assert 1 <= found["max_inflight_tasks"] <= wanted
+    assert 1 <= found["score_queue_maxsize"] <= 16
+    assert sum(found.values()) + 1 <= prompts
+
+
+def test_it_trains_on_fewer_prompts_than_it_would_roll_out_at_once(tmp_path, vllm):
+    with served(tmp_path, dataset(3), selection="uniform") as service:
+        host = trainer(tmp_path, vllm, service, dataset(3), max_steps=2)
+        host.train()
+        assert host.state.global_step == 2
+        with pytest.raises(ConfigError, match="needs 3 prompts or more, and the data set has 2"):
+            trl_async.limits(2, 16)
+
+
 def test_the_example_trains_with_trls_advantages(tmp_path, vllm, monkeypatch):
     with served(tmp_path, selection="frontier") as (address, token):
         data, file = tmp_path / "train.parquet", tmp_path / "service" / "token"
@@ -121,7 +143,7 @@ def test_the_example_trains_with_trls_advantages(tmp_path, vllm, monkeypatch):
         monkeypatch.setattr(
             sys, "argv", ["trl_async.py", save_model(tmp_path), str(data), address, str(file), *given]
         )
-        trl_async.main()
+        example.main()
         curriculum = ServedCurriculum(address, token)
         metrics = curriculum.metrics()
         assert metrics["observed"] >= 2
@@ -129,7 +151,7 @@ def test_the_example_trains_with_trls_advantages(tmp_path, vllm, monkeypatch):
 
 
 def test_the_example_is_short():
-    with open(trl_async.__file__) as file:
+    with open(example.__file__) as file:
         assert len(file.readlines()) < 50
 
 
