@@ -230,6 +230,13 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         checkpoint = options.get("resume_from_checkpoint")
         if self.served_curriculum is not None and checkpoint is not None:
             self.served_curriculum.load(Path(checkpoint).name)
+        elif self.served_curriculum is not None:
+            step = self.served_curriculum.about()["step"]
+            if step > self.model_version + 1:
+                raise ConfigError(
+                    f"the service is at step {step} of an earlier run: resume from a checkpoint of that run, "
+                    "or start a service in a new folder"
+                )
         try:
             return super()._inner_training_loop(*arguments, **options)
         except RuntimeError as error:

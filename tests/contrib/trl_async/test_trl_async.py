@@ -64,6 +64,8 @@ def test_it_trains_on_admitted_groups_with_their_credit_and_resumes(tmp_path, vl
         trained = json.loads((tmp_path / "run" / "checkpoint-2" / "rollout_state.json").read_text())
         assert trained["prompt_index"] == len(host._trained_groups)
         forgotten = host.served_curriculum.select(3, step=9).tickets
+        with pytest.raises(ConfigError, match="the service is at step 9 of an earlier run: resume from"):
+            trainer(tmp_path, vllm, service, max_steps=3).train()
         resumed = trainer(tmp_path, vllm, service, max_steps=3)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
         assert resumed.state.global_step == 3
