@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import multiprocessing
+import os
 import queue
+import threading
 import traceback
 from collections.abc import Iterator
 from itertools import count, repeat
@@ -35,8 +39,8 @@ from curro.core.identity import DatasetRows
 class ServedRolloutLoop(_AsyncRolloutLoop):
     """TRL's loop of generation and scoring, which asks `curro serve` for every group's prompt.
 
-    A group is observed once its rollouts are scored, and dropped where the process ends before that. Those
-    that the gate rejects never reach the trainer.
+    A group is observed once its rollouts are scored, and dropped where the trainer stops or dies before that.
+    Those that the gate rejects never reach the trainer.
 
     Args:
         served: the address and the token of the service.
@@ -54,14 +58,40 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         self._batch, self._missing_rewards = batch, MissingRewards()
 
     async def _run_loops(self, stop_event: asyncio.Event) -> None:
+        trainer = multiprocessing.parent_process()
+        if trainer is not None:
+            threading.Thread(target=self._outlive, args=(trainer,), daemon=True).start()
+        stopping = asyncio.create_task(self._drop_at_stop(stop_event))
         try:
             await super()._run_loops(stop_event)
         except Exception as error:
             await self._report(error, stop_event)
             raise
         finally:
-            if self.tickets:
-                self.curriculum.drop(list(self.tickets.values()))
+            stopping.cancel()
+            self._drop()
+
+    async def _drop_at_stop(self, stop_event: asyncio.Event) -> None:
+        """Drop what is in flight once the trainer says stop: 15 s later TRL ends this process."""
+        await stop_event.wait()
+        self._drop()
+
+    def _drop(self) -> None:
+        tickets, self.tickets = list(self.tickets.values()), {}
+        if tickets:
+            self.curriculum.drop(tickets)
+
+    def _outlive(self, trainer: Any) -> None:
+        """End this process once the trainer's was killed: it would go on to teach the curriculum."""
+        trainer.join()
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        try:
+            self._drop()
+        finally:
+            os._exit(1)
 
     async def _report(self, error: Exception, stop_event: asyncio.Event) -> None:
         """Tell the trainer's process what ends this one, and wait until it says stop.
@@ -86,6 +116,8 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
 
     async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
         samples = await super()._score_group(group)
+        if group.group_id not in self.tickets:  # dropped at the end
+            return []
         # a rollout has a sample for each part of its conversation, and none where nothing can be trained on
         parts = [len(sequences) for sequences in group.completions_sequences]
         rollout_of = np.repeat(np.arange(self.num_generations), parts)
@@ -112,6 +144,24 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         return values_G
 
 
+def limits(prompts: int, wanted: int) -> dict[str, int]:
+    """How many rollouts TRL's loop may start, and how many groups may wait for their score.
+
+    A prompt has to be free whenever the loop can start a rollout. At worst each of its other rollouts is the
+    last of a group, and besides the groups that wait one is being scored.
+    """
+    waiting = min(16, max(1, prompts // 4))  # TRL: 16
+    most = min(wanted, prompts - waiting - 1)
+    if most < 1:
+        raise ConfigError(f"asynchronous GRPO needs 3 prompts or more, and the data set has {prompts}")
+    if most < wanted:
+        logging.getLogger(__name__).warning(
+            "max_inflight_tasks is %d, not %d: the data set has %d prompts, and each is in flight once",
+            most, wanted, prompts,
+        )  # fmt: skip
+    return {"max_inflight_tasks": most, "score_queue_maxsize": waiting}
+
+
 class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
     """An `AsyncGRPOTrainer` whose prompts a curriculum chooses.
 
@@ -126,8 +176,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         options: `AsyncGRPOTrainer`'s too.
 
     Raises:
-        ConfigError: the service has other data, an allocation, importance weights or a gate that tops batches
-            up; the rollout worker is not TRL's own.
+        ConfigError: the service has other data, an allocation or importance weights; there are fewer than 3
+            prompts; the rollout worker is not TRL's own.
     """
 
     args: AsyncGRPOConfig
@@ -148,6 +198,7 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
                 "served": served,
                 "replaces_advantages": about["curriculum"]["advantage"] is not None,
                 "batch": rollouts * self.args.gradient_accumulation_steps // self.args.num_generations,
+                **limits(about["prompts"], worker._loop_kwargs["max_inflight_tasks"]),
             }
 
     def _check(self, about: dict[str, Any]) -> None:
@@ -168,12 +219,24 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         if self.served_curriculum is not None:
             self.served_curriculum.save(f"checkpoint-{self.state.global_step}")
-        super()._save_checkpoint(model, trial)
+        # TRL would count a resumed run's epochs from the first group without training, as of a rejected one
+        trained, self._trained_groups = self._trained_groups, set(range(len(self._trained_groups)))
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self._trained_groups = trained
 
     def _inner_training_loop(self, *arguments: Any, **options: Any) -> Any:
         checkpoint = options.get("resume_from_checkpoint")
         if self.served_curriculum is not None and checkpoint is not None:
             self.served_curriculum.load(Path(checkpoint).name)
+        elif self.served_curriculum is not None:
+            step = self.served_curriculum.about()["step"]
+            if step > self.model_version + 1:
+                raise ConfigError(
+                    f"the service is at step {step} of an earlier run: resume from a checkpoint of that run, "
+                    "or start a service in a new folder"
+                )
         try:
             return super()._inner_training_loop(*arguments, **options)
         except RuntimeError as error:

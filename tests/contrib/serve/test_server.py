@@ -136,10 +136,18 @@ def test_a_served_curriculum_draws_what_one_here_draws(tmp_path):
 
 def test_a_client_without_a_server_gives_up_in_time(tmp_path):
     port = ServedCurriculum("http://127.0.0.1:1", "token", patience=0.05)
-    with pytest.raises(ConnectionRefusedError):
+    sentence = r"service at http://127.0.0.1:1 gave no reply for 0.05 seconds \(.*refused\): start it again"
+    with pytest.raises(ConnectionError, match=sentence):
         port.select(1, step=0)
     with pytest.raises(ConfigError):
         ServedCurriculum("ftp://here", "token")
+
+
+def test_a_client_of_a_server_that_hangs_gives_up_in_time():
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        address = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        with pytest.raises(TimeoutError, match=f"service at {address} gave no reply for 0.05 seconds"):
+            ServedCurriculum(address, "token", patience=0.05).metrics()
 
 
 @pytest.mark.parametrize(

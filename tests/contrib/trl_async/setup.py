@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ import torch
 from datasets import Dataset
 from examples.trl_async import correct
 from transformers import PreTrainedTokenizerFast
-from trl.experimental.async_grpo import AsyncGRPOConfig
+from trl.experimental.async_grpo import AsyncGRPOConfig, async_grpo_trainer, async_rollout_worker, packing
 
 from curro.contrib.trl_async import AsyncCurriculumGRPOTrainer
 from curro.lab.model import build_model, build_tokenizer
@@ -22,16 +22,16 @@ from curro.lab.model import build_model, build_tokenizer
 PROMPTS = 64
 
 
-def dataset() -> Dataset:
+def dataset(prompts: int = PROMPTS) -> Dataset:
     """Every second prompt has an answer that the server never gives."""
-    prompts = [[{"role": "user", "content": f"{i} + {i} ="}] for i in range(PROMPTS)]
-    return Dataset.from_dict({"prompt": prompts, "answer": ["5", "7"] * (PROMPTS // 2)})
+    texts = [[{"role": "user", "content": f"{i} + {i} ="}] for i in range(prompts)]
+    return Dataset.from_dict({"prompt": texts, "answer": [("5", "7")[i % 2] for i in range(prompts)]})
 
 
 @contextmanager
-def served(folder: Path, **curriculum: str) -> Iterator[tuple[str, str]]:
+def served(folder: Path, data: Dataset | None = None, **curriculum: str) -> Iterator[tuple[str, str]]:
     """The address and the token of `curro serve`, while it runs."""
-    dataset().to_parquet(folder / "train.parquet")
+    (data or dataset()).to_parquet(folder / "train.parquet")
     lines = [
         f'folder = "{folder / "service"}"',
         f'data = "{folder / "train.parquet"}"',
@@ -109,6 +109,20 @@ OPTIONS: dict[str, Any] = {
     "report_to": "none", "dataloader_pin_memory": False,
 }  # fmt: skip
 """Steps of two groups of four."""
+
+
+def without_gpu(replace: Callable[[Any, str, Any], None]) -> None:
+    """vLLM, NCCL and the GPU's attention are not here: a server and PyTorch take their place."""
+    replace(async_rollout_worker, "is_vllm_available", lambda: True)
+    replace(packing, "_flash_attn", lambda: KERNELS)
+    replace(async_grpo_trainer, "WeightTransferClient", lambda **_: NoTransfer())
+    replace(async_grpo_trainer, "get_peak_flops_per_device", lambda *_: None)
+
+
+def train_alone(folder: Path, vllm: str, served: tuple[str, str]) -> None:
+    """Train until the process is killed."""
+    without_gpu(setattr)
+    trainer(folder, vllm, served, max_steps=1_000_000).train()
 
 
 def no_reward(completions: list[Any], **_: Any) -> list[None]:

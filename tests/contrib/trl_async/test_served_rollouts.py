@@ -10,6 +10,7 @@ from multiprocessing import Value
 import pytest
 from accelerate import PartialState
 from tests.contrib.trl_async.setup import build_chat_tokenizer, dataset, served
+from tests.contrib.trl_async.vllm_server import vllm_server
 from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
 
 from curro.contrib.trl_async import ServedRolloutLoop
@@ -98,3 +99,35 @@ def test_a_solved_prompt_that_stays_solved_has_no_advantage_of_trls(tmp_path, bu
             advantages.append([sample.advantage for sample in samples])
     assert any(advantages[0])
     assert not any(advantages[1])
+
+
+def test_what_is_in_flight_is_dropped_when_the_trainer_stops_and_not_when_the_server_has_answered(
+    tmp_path, build
+):
+    answer = threading.Event()
+
+    async def run(loop):
+        running = asyncio.create_task(loop._run_loops(loop._stop_event))
+        try:
+            while loop._inflight < 8:
+                await asyncio.sleep(0.01)
+            loop._stop_event.set()
+            await asyncio.sleep(0.01)
+            return loop.curriculum.metrics(), running.done()
+        finally:
+            answer.set()
+            await running
+
+    with served(tmp_path, selection="uniform") as service, vllm_server(answer.wait) as vllm:
+        loop = build(service, 0, max_inflight_tasks=8, vllm_server_url=vllm)
+        metrics, is_done = asyncio.run(run(loop))
+    assert (metrics["selected"], metrics["in_flight"], is_done) == (2, 0, False)
+
+
+def test_a_group_that_is_scored_when_the_trainer_stops_is_not_observed(tmp_path, build):
+    with served(tmp_path, selection="uniform") as service:
+        loop = build(service, 0)
+        number, _ = next(loop._repeat_iterator())
+        loop._drop()
+        assert asyncio.run(loop._score_group(group(number))) == []
+        assert loop.curriculum.metrics()["observed"] == 0

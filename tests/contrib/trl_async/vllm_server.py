@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -18,8 +18,8 @@ FIRST, OTHER, EOS = build_tokenizer().convert_tokens_to_ids(["5", "6", "<eos>"])
 
 
 @contextmanager
-def vllm_server() -> Iterator[str]:
-    """Its address, while it runs."""
+def vllm_server(before: Callable[[], object] = lambda: None) -> Iterator[str]:
+    """Its address, while it runs; `before` is called before every answer to a prompt."""
     asked: Counter[tuple[int, ...]] = Counter()
     lock = threading.Lock()
 
@@ -34,6 +34,7 @@ def vllm_server() -> Iterator[str]:
         def do_POST(self) -> None:
             assert self.path == "/v1/completions"
             prompt = tuple(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["prompt"])
+            before()
             with lock:
                 is_first = asked[prompt] % 4 == 0
                 asked[prompt] += 1

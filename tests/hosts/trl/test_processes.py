@@ -24,7 +24,7 @@ def test_each_process_rolls_out_its_part_of_one_choice(ranks):
 def test_only_the_owner_learns_and_weights_are_equal(ranks):
     owner, other = ranks
     assert (owner["observed"], other["observed"]) == (12, 0)
-    for name in ("weights", "filled_weights", "staged_weights", "seeing_weights"):
+    for name in ("weights", "filled_weights", "staged_weights", "seeing_weights", "resumed_weights"):
         assert owner[name] == other[name], name
 
 
@@ -43,6 +43,11 @@ def test_an_error_of_the_owner_stops_both(ranks):
 def test_the_curriculum_is_saved_once(made_once):
     run = folder_of(made_once, "groups")
     assert [path.name for path in (run / "run" / "checkpoint-3" / "curro").iterdir()] == ["curriculum.npz"]
+
+
+def test_the_rest_of_a_generation_is_trained_on_after_a_resume(ranks):
+    owner, other = ranks
+    assert (owner["resumed"], other["resumed"]) == ([2, 4, 0], [2, 0, 0])
 
 
 def test_a_filled_batch_is_shared_out_equally(ranks):

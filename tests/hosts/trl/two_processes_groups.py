@@ -37,6 +37,15 @@ def broken(row, **_):
 
 host, diary = made("run", reward_funcs=reward, save_strategy="steps", save_steps=3)
 host.train()
+halves = {
+    "steps_per_generation": 2,
+    "per_device_train_batch_size": 4,
+    "save_strategy": "steps",
+    "save_steps": 1,
+}
+made("half", max_steps=1, **halves)[0].train()
+resumed, resumed_diary = made("half", max_steps=2, **halves)
+resumed.train(resume_from_checkpoint=True)
 gated = curro.Curriculum("pspo", 24, advantage="smoothed", admission="band:0.4,0.6", seed=5)
 # three groups of four on two processes of six rows: one group is on both
 filled, filled_diary = made("filled", curriculum=gated, per_device_train_batch_size=6)
@@ -87,6 +96,12 @@ accelerated.only_advantages_teach = lambda trainer: False
 report = {
     "rows": rows,
     "draws": diary.draws(),
+    "resumed": [
+        resumed.state.global_step,
+        resumed.curriculum.metrics()["observed"],
+        len(resumed_diary.records),
+    ],
+    "resumed_weights": size_of(resumed),
     "observed": host.curriculum.metrics()["observed"],
     "weights": size_of(host),
     "error": error,

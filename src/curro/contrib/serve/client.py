@@ -45,7 +45,8 @@ class ServedCurriculum:
     Args:
         address: as `curro serve` prints it: "http://127.0.0.1:8377".
         token: the content of the service's file `token`.
-        patience: seconds after which a call without a reply is given up.
+        patience: seconds after which a call without a reply is given up, with a `ConnectionError` or a
+            `TimeoutError`.
 
     Raises:
         ConfigError: another address.
@@ -152,11 +153,14 @@ class ServedCurriculum:
                 connection.request(method, f"/{question}", body, self._headers | {KEY: key})
                 reply = json.loads(connection.getresponse().read())
                 break
-            except TimeoutError:
-                raise
-            except (OSError, HTTPException, ValueError):
-                if time.monotonic() + pause > deadline:
-                    raise
+            except (OSError, HTTPException, ValueError) as error:
+                is_late = isinstance(error, TimeoutError)
+                if is_late or time.monotonic() + pause > deadline:
+                    raise (TimeoutError if is_late else ConnectionError)(
+                        f"the service at {self.address} gave no reply for {self.patience:g} seconds "
+                        f"({error}): start it again with the same command, and the trainer from its last "
+                        "checkpoint"
+                    ) from error
                 time.sleep(pause)
                 pause = min(2 * pause, 1.0)
             finally:

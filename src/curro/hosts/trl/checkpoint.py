@@ -191,11 +191,12 @@ def load(
         return None
     waiting: dict[int, dict[str, torch.Tensor]] = {}
     path = folder / ROLLOUTS.format(accelerator.process_index % processes)
-    with safe_open(path, framework="pt", device=str(accelerator.device)) as file:
+    # safetensors does not know "cpu:0", which is the device of one of several processes
+    with safe_open(path, framework="pt") as file:
         step = int(file.metadata()["step"])
         for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
             part, name = key.split("/")
-            waiting.setdefault(int(part), {})[name] = file.get_tensor(key)
+            waiting.setdefault(int(part), {})[name] = file.get_tensor(key).to(accelerator.device)
     saved = [waiting[part] for part in sorted(waiting)]
     size = args.steps_per_generation, args.per_device_train_batch_size
     corrects_vllm = args.use_vllm and args.vllm_importance_sampling_correction
