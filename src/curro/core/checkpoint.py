@@ -146,7 +146,9 @@ def _read(raw: BinaryIO, size: int, problem: str) -> dict[str, Any]:
     except Exception as error:  # whatever damaged bytes make of NumPy, zipfile and json
         # NumPy's advice for bytes that it does not know is to load them unsafely
         reason = "it is no archive of arrays" if "pickle" in str(error) else error
-        raise CheckpointError(f"{problem}, or is damaged ({reason}): remove it, or use an earlier one") from error
+        raise CheckpointError(
+            f"{problem}, or is damaged ({reason}): remove it, or use an earlier one"
+        ) from error
 
 
 def check_alike(saved: Any, here: Any, field: str = "state") -> None:

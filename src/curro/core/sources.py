@@ -67,7 +67,7 @@ class SourceMixture(Stateful):
                 f"{', '.join(self.names)}: give each of them a weight, 0 for none"
             )
         self.share_S = np.array([weights[name] for name in self.names])
-        if not self.share_S.sum() > 0:
+        if not self.share_S.max() > 0:
             raise ConfigError("source_weights sum to 0: give a source more")
         self.share_S /= self.share_S.max()  # the sum of large ones is infinite
         self.share_S /= self.share_S.sum()
