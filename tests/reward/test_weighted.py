@@ -36,6 +36,7 @@ def test_a_single_reward_with_a_weight():
     reward = resolve_reward("2*exact")
     assert (reward.name, reward.weights, reward.score(["2"], [ROW])) == ("2*exact", {"exact": 2.0}, [2.0])
     assert resolve_reward("exact").weights == {"exact": 1.0}
+    assert resolve_reward("0.5 * exact").weights == {"exact": 0.5}
 
 
 @pytest.mark.parametrize(

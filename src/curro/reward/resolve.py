@@ -115,7 +115,7 @@ def _where_all(named: dict[str, list[Score]]) -> dict[str, list[Score]]:
 
 
 _NAMES = [*REWARDS, "lab", "auto"]
-_TERM = re.compile(r"(?:(?P<weight>-?[0-9.]+(?:e-?[0-9]+)?)\*)?(?P<spec>.*)", re.DOTALL)
+_TERM = re.compile(r"(?:(?P<weight>-?[0-9.]+(?:e-?[0-9]+)?)\s*\*\s*)?(?P<spec>.*)", re.DOTALL)
 
 
 def resolve_reward(
