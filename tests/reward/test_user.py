@@ -177,6 +177,8 @@ def trl_too_many(completions, **kwargs): return [1.0, 0.0]
 async def awaited(completion, row): return float(completion == row["answer"])
 def one(completion): return 1.0
 def answer_alone(completion, answer): return float(completion == answer)
+def right_answer(completion, correct_answer): return float(str(correct_answer) in completion)
+def swapped(prompt, completion): return float("2" in completion)
 def verls(data_source, solution_str, ground_truth, extra_info=None): return 1.0
 """
 
@@ -211,7 +213,10 @@ def test_an_asynchronous_reward_scores_where_an_event_loop_runs(user_module):
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        *((form, r"f\(completion, row\)") for form in ("one", "answer_alone", "verls")),
+        *(
+            (form, r"f\(completion, row\)")
+            for form in ("one", "answer_alone", "right_answer", "swapped", "verls")
+        ),
         ("Asked", "is a class"),
     ],
 )
