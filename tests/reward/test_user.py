@@ -194,6 +194,8 @@ def test_a_function_of_trls_form_is_taken(user_module, limits):
     for form, row in (*((form, ANSWERED) for form in plain), ("trl_strict", chat)):
         assert resolve_reward(f"{name}:{form}", limits=limits).score(["2", "3"], [row] * 2) == [1.0, 0.0]
     assert resolve_reward(f"{name}:with_option:weight=3", limits=limits).score(["2"], [ANSWERED]) == [3.0]
+    data = {**ANSWERED, "completions": "3", "prompts": "4"}
+    assert resolve_reward(f"{name}:trl", limits=limits).score(["2"], [data]) == [1.0]
     with pytest.raises(RewardError, match="ValueError: it returned 2 scores for 1 completion"):
         resolve_reward(f"{name}:trl_too_many", limits=limits).score(["2", "3"], [ANSWERED] * 2)
     with pytest.raises(RewardError, match="'truth'; the row has the columns prompt, answer"):

@@ -85,7 +85,8 @@ class AsRows:
         is_chat = isinstance(row.get("prompt"), list)
         completions = [[{"role": "assistant", "content": completion}]] if is_chat else [completion]
         columns = {name: [value] for name, value in row.items() if name != "prompt"}
-        columns = {"prompts": [row.get("prompt")], "completions": completions, **columns}
+        # a column of the data that is called `completions` is not what the model wrote
+        columns |= {"prompts": [row.get("prompt")], "completions": completions}
         if self.names is not None:
             columns = {name: value for name, value in columns.items() if name in self.names}
         try:
