@@ -78,6 +78,15 @@ def test_a_scorer_that_always_fails_is_named():
     assert settled(filler, curriculum).failed == 32
 
 
+@pytest.mark.parametrize(("prompts", "n"), [(40, 1), (3, 4)])
+def test_a_short_batch_says_why_its_last_group_failed(prompts, n):
+    filler, _, _ = make(lambda i, n: (1.0, "1"), prompts=prompts)
+    with pytest.raises(
+        FillError, match=r"look for the errors.*; the last that failed, prompt '\d+': 1 of 4 ro"
+    ):
+        run(filler.fill(n, step=0))
+
+
 def test_a_slow_scorer_does_not_hold_up_the_event_loop():
     """It waits for what the loop does meanwhile: held up, the loop would never do it."""
     begun, done, seen = threading.Event(), threading.Event(), []

@@ -370,11 +370,13 @@ class Filler:
             self._missing_rewards.count(feedback_on([group]), self._fill.n)
         if isinstance(error, EngineError | RewardError | ConfigError):
             raise error
-        if error is not None and self._fill.failures >= MOST_FAILURES:
-            key = self.curriculum.table.key(group.prompt)
+        if error is None:
+            return
+        self._fill.last_failure = f"prompt {self.curriculum.table.key(group.prompt)!r}: {error}"
+        if self._fill.failures >= MOST_FAILURES:
             raise FillError(
                 f"step {self._fill.step + 1} cannot be filled: {self._fill.failures} groups in a row failed; "
-                f"the last, prompt {key!r}: {error}"
+                f"the last, {self._fill.last_failure}"
             ) from error
 
     def _observe(self, group: Group) -> None:
