@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import operator
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from numbers import Integral, Real
 from typing import Any, Self, cast
 
 import numpy as np
@@ -70,11 +72,17 @@ class Filler:
         weights: Mapping[str, float] | None = None,
         max_staleness: int = 0,
     ) -> None:
-        if rollouts_per_prompt < 1 or max_in_flight < 1 or max_staleness < 0:
+        numbers = (rollouts_per_prompt, max_in_flight, max_staleness)
+        if not all(
+            isinstance(n, Integral) and n >= least for n, least in zip(numbers, (1, 1, 0), strict=True)
+        ):
             raise ConfigError(
-                "rollouts_per_prompt and max_in_flight are numbers from 1, max_staleness is one from 0: not "
+                "rollouts_per_prompt and max_in_flight are whole numbers from 1, max_staleness from 0, not "
                 f"{rollouts_per_prompt}, {max_in_flight} and {max_staleness}"
             )
+        factors = list(weights.values()) if isinstance(weights, Mapping) else []
+        if weights is not None and not (factors and all(map(_is_finite, factors))):
+            raise ConfigError(f"weights are finite numbers by the names of rewards, not {weights!r:.80}")
         if curriculum.allocation.looks_first and curriculum.allocation.first > rollouts_per_prompt:
             raise ConfigError(
                 f"the allocation gives each prompt {curriculum.allocation.first} rollouts at first, more "
@@ -403,6 +411,10 @@ class Filler:
         self._fill.mark_failed(group.ticket, why)
         self.counts.wasted_rollouts += group.requested
         release(self.curriculum, [group.ticket], why)
+
+
+def _is_finite(number: Any) -> bool:
+    return isinstance(number, Real) and math.isfinite(number)
 
 
 async def ask(engine: Engine, prompt: Prompt, n: int) -> list[Rollout]:
