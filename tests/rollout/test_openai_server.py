@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 
 import numpy as np
 import pytest
-from tests.rollout.server_setup import FakeServer, transformers_serve
+from tests.rollout.server_setup import FakeServer, begin, transformers_serve
 
 from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
@@ -230,6 +231,23 @@ def test_a_failed_request_is_repeated_and_then_given_up(trouble, said):
     assert len(lost) == 2
     assert all(said in rollout.error for rollout in lost)
     assert len(fake.requests) == 1 + 2 * 2 + 2 * 3
+
+
+def test_a_server_that_wants_to_be_left_alone_is_not_asked_sooner():
+    fake, times = FakeServer(), []
+
+    def busy(handler):
+        times.append(time.monotonic())
+        begin(handler, 429, Retry_After="0.4")
+
+    async def asked(engine):
+        await engine.fields()
+        fake.first = [busy, busy]
+        return await engine.generate("?", 1)
+
+    with fake.running() as url:
+        assert with_engine(asked, url, retries=2)[0].error is None
+    assert times[1] - times[0] >= 0.4
 
 
 def test_a_prompt_that_is_refused_is_not_repeated():

@@ -12,6 +12,7 @@ import asyncio
 import importlib
 import json
 import random
+import re
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -261,7 +262,7 @@ class Server:
         wait, backoff = 0.0, self.backoff
         for attempt in range(self.retries + 1):
             if attempt:
-                await asyncio.sleep(max(wait, backoff) * random.uniform(0.75, 1.25))
+                await asyncio.sleep(wait + backoff * random.uniform(0.75, 1.25))
                 backoff *= 2
             answer = await self._request({"stream": True} | body)
             if isinstance(answer, Answer) or answer.refused:
@@ -342,7 +343,7 @@ class Server:
                 "correct the name or the address"
             ) from error
         after = error.response.headers.get("retry-after", "")
-        wait = min(float(after), 60.0) if after.isascii() and after.isdigit() else 0.0
+        wait = min(float(after), 60.0) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", after) else 0.0
         passing = error.status_code in (408, 409, 425, 429) or error.status_code >= 500
         return Failure(status, refused=not passing, wait=wait)
 
