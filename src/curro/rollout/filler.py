@@ -410,7 +410,8 @@ class Filler:
         """Give a group up and drop its ticket; `why` is "failed", "stale" or "cancelled"."""
         self._fill.mark_failed(group.ticket, why)
         self.counts.wasted_rollouts += group.requested
-        release(self.curriculum, [group.ticket], why)
+        is_unscored = why == "failed" and isinstance(group.error, GroupUnscored)
+        release(self.curriculum, [group.ticket], "unscored" if is_unscored else why)
 
 
 def _is_finite(number: Any) -> bool:
