@@ -33,6 +33,6 @@ def fact(reward: str, row: Row, column: str) -> Any:
     if column not in row:
         raise RewardError(
             f"the reward {reward!r} must know {_FACTS[column]}, and the row of the prompt {key(row)} "
-            f"has no {column!r}: whoever calls the reward adds it to the row"
+            f"has no {column!r}: whoever calls the reward adds it to the row (`trl_reward` with its `ends`)"
         )
     return row[column]
