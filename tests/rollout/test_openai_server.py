@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import time
 
@@ -355,9 +356,18 @@ def test_the_key_is_not_shown():
     assert "secret" not in repr(server)
 
 
-def test_an_address_that_is_none():
-    with pytest.raises(ConfigError, match="is like http://localhost:8000, not 'localhost:8000'"):
-        OpenAIEngine("localhost:8000", max_new_tokens=4)
+def test_a_key_that_no_header_holds_is_refused_unseen():
+    with FakeServer().running() as url:
+        assert rollouts(url, n=1, api_key="secret\n")[0].error is None
+    for key in ("sec\nret", "secret key", "sécret"):
+        with pytest.raises(ConfigError, match=r"^the api_key has characters that no HTTP header holds"):
+            OpenAIEngine("http://localhost:8000", max_new_tokens=4, api_key=key)
+
+
+@pytest.mark.parametrize("address", ["localhost:8000", "http://host:port", "http://[::1"])
+def test_an_address_that_is_none(address):
+    with pytest.raises(ConfigError, match=rf"is like http://localhost:8000, not {re.escape(repr(address))}"):
+        OpenAIEngine(address, max_new_tokens=4)
 
 
 # hostile answers
