@@ -68,7 +68,7 @@ def test_trl_logs_it_under_its_name_and_skips_none():
 @pytest.mark.parametrize("spec", ["format", "overlong:limit=4,buffer=2"])
 def test_a_reward_of_a_length_without_ends_says_how_to_give_them(spec):
     columns = {"prompts": ["p"] * 2, "completions": ["1"] * 2, "answer": ["1"] * 2, "key": list("ab")}
-    with pytest.raises(RewardError, match=r"adds it to the row \(`trl_reward` with its `ends`\)$"):
+    with pytest.raises(RewardError, match=r"has no 'completion_\w+': give `trl_reward` its `ends`, take"):
         trl_reward(resolve_reward(spec))(**columns, **EXTRAS)
     trl_reward(resolve_reward(spec), ends=[2])(**columns, **EXTRAS)
 
