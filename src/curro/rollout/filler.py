@@ -20,6 +20,7 @@ from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError, CurroError, EngineError, ExhaustedError, FillError, RewardError
 from curro.core.groups import MissingRewards
 from curro.core.policy import AuxiliarySamples
+from curro.reward.workers.child import describe
 from curro.rollout.engines.engine import Engine, Prompt, Rollout
 from curro.rollout.fill import Fill, FillSettings, release, select_unseen
 from curro.rollout.group import Batch, Counts, Group, GroupFailed, GroupUnscored, feedback_on
@@ -433,7 +434,7 @@ async def ask(engine: Engine, prompt: Prompt, n: int) -> list[Rollout]:
     except EngineError:
         raise
     except Exception as error:
-        rollouts, why = [], f"{type(error).__name__}: {error}"
+        rollouts, why = [], describe(error)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         # the engine has swallowed the cancellation, and this group must not be scored any more
