@@ -99,7 +99,8 @@ def outcome_reward(reward: Reward) -> Reward:
     """
     if not isinstance(reward, WeightedReward):
         return reward
-    names = outcome_parts(reward.weights)
+    # one part alone counts as if beside another
+    names = outcome_parts([*reward.weights, ""] if len(reward.weights) == 1 else reward.weights)
     kept = [part for _, part in reward.parts if part.name in names]
     if len(kept) < 2:
         return kept[0] if kept else reward
