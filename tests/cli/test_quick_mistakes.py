@@ -46,6 +46,7 @@ TYPOS = [
     ("train --data rows.jsonl", "name a model for rows.jsonl: --model with a folder, a hub"),
     (f"{OWN} --prompt-column problem", "no prompt column 'problem'"),
     (f"{OWN} --signal acc", "--signal acc: the reward has no such part; it has: "),
+    ("train --reward 0.5*lab", "--reward 0.5*lab: a completion that is right in every part gets 0.5, and"),
     ("train --learning-rat 1e-4", "--learning-rate"),
     ("train Rows.jsonl", "(Rows.jsonl)"),
     ("train --reward maths", "did you mean 'math'?"),

@@ -149,7 +149,7 @@ def test_the_same_options_in_any_form_resume(tmp_path):
 
 def test_a_selection_object_is_known_by_its_options(tmp_path):
     trained(PublishedReplay(smoothing=0.5)).save(tmp_path / "curriculum")
-    trained(PublishedReplay(smoothing=0.5)).load(tmp_path / "curriculum")
+    trained(PublishedReplay(smoothing=np.float32(0.5))).load(tmp_path / "curriculum")
     words = "another configuration: its selection option 'smoothing' is 0.5, this curriculum's is 0.6"
     with pytest.raises(CheckpointError, match=words):
-        trained(PublishedReplay(smoothing=0.6)).load(tmp_path / "curriculum")
+        trained(PublishedReplay(smoothing=np.float64(0.6))).load(tmp_path / "curriculum")

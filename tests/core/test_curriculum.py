@@ -374,6 +374,16 @@ def test_weights_of_a_batch_are_a_number_a_group():
         curriculum.credit(verdict)
 
 
+def test_no_estimator_credits_a_rollout_without_a_reward():
+    class Ones(Advantage):
+        def __call__(self, groups):
+            return np.ones_like(groups.rewards)
+
+    curriculum = Curriculum("uniform", 5, advantage=Ones())
+    verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[1, np.nan], [np.nan, np.nan]])
+    assert verdict.advantages.tolist() == curriculum.credit(verdict).tolist() == [[1, 0], [0, 0]]
+
+
 def test_an_estimator_that_writes_to_its_array_again_changes_no_verdict():
     class Reuses(Advantage):
         kept = np.zeros((2, 2))

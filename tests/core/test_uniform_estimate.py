@@ -57,6 +57,16 @@ def test_the_interval_holds_the_ratio(of_method, of_uniform):
     assert held >= 380
 
 
+def test_rounding_makes_no_share_certain():
+    """Normalised weights sum to 1 less a rounding error, and every group has a signal."""
+    for seed in range(20):
+        meter, weights = GroupMeter(PromptTable(30)), np.random.default_rng(seed).uniform(0.5, 2, 30)
+        meter.draw(np.arange(30), weights, np.zeros(30))
+        meter.observe(np.arange(30), np.arange(30), np.full(30, 0.25), np.zeros(30))
+        effective = weights.sum() ** 2 / np.square(weights).sum()
+        assert meter.metrics()["signal/uniform_share_low"] == pytest.approx(agresti_coull(1, effective)[0])
+
+
 def test_too_few_groups_say_nothing():
     meter = GroupMeter(PromptTable(100))
     meter.draw(np.arange(15), np.ones(15), np.zeros(15))

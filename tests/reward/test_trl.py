@@ -65,6 +65,14 @@ def test_trl_logs_it_under_its_name_and_skips_none():
     assert scores == [1.0, None]
 
 
+@pytest.mark.parametrize("spec", ["format", "overlong:limit=4,buffer=2"])
+def test_a_reward_of_a_length_without_ends_says_how_to_give_them(spec):
+    columns = {"prompts": ["p"] * 2, "completions": ["1"] * 2, "answer": ["1"] * 2, "key": list("ab")}
+    with pytest.raises(RewardError, match=r"has no 'completion_\w+': give `trl_reward` its `ends`, take"):
+        trl_reward(resolve_reward(spec))(**columns, **EXTRAS)
+    trl_reward(resolve_reward(spec), ends=[2])(**columns, **EXTRAS)
+
+
 def test_columns_that_curro_did_not_make():
     with pytest.raises(
         RewardError, match=r"^reward 'exact': the data set has no column answer nor key: make it with"

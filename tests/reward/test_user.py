@@ -172,11 +172,17 @@ async def trl_awaited(completions, answer): return (c == a for c, a in zip(compl
 class Asked:
     async def __call__(self, completion, row): return float(completion == row["answer"])
 asked = Asked()
+class Silent(Exception):
+    def __str__(self): raise RuntimeError
+def silent(completion, row): raise Silent
+def long(completion, row): raise ValueError("x" * 10**6)
 def trl_other_column(completions, truth): return [1.0]
 def trl_too_many(completions, **kwargs): return [1.0, 0.0]
 async def awaited(completion, row): return float(completion == row["answer"])
 def one(completion): return 1.0
 def answer_alone(completion, answer): return float(completion == answer)
+def right_answer(completion, correct_answer): return float(str(correct_answer) in completion)
+def swapped(prompt, completion): return float("2" in completion)
 def verls(data_source, solution_str, ground_truth, extra_info=None): return 1.0
 """
 
@@ -192,10 +198,22 @@ def test_a_function_of_trls_form_is_taken(user_module, limits):
     for form, row in (*((form, ANSWERED) for form in plain), ("trl_strict", chat)):
         assert resolve_reward(f"{name}:{form}", limits=limits).score(["2", "3"], [row] * 2) == [1.0, 0.0]
     assert resolve_reward(f"{name}:with_option:weight=3", limits=limits).score(["2"], [ANSWERED]) == [3.0]
+    data = {**ANSWERED, "completions": "3", "prompts": "4"}
+    assert resolve_reward(f"{name}:trl", limits=limits).score(["2"], [data]) == [1.0]
     with pytest.raises(RewardError, match="ValueError: it returned 2 scores for 1 completion"):
         resolve_reward(f"{name}:trl_too_many", limits=limits).score(["2", "3"], [ANSWERED] * 2)
     with pytest.raises(RewardError, match="'truth'; the row has the columns prompt, answer"):
         resolve_reward(f"{name}:trl_other_column", limits=limits).score(["2"], [ANSWERED])
+
+
+@pytest.mark.parametrize("limits", [None, WorkerLimits()])
+def test_an_error_whose_text_fails_or_is_endless_is_an_error_too(user_module, limits):
+    name = user_module(FORMS)
+    with pytest.raises(RewardError, match="Silent: its message cannot be read"):
+        resolve_reward(f"{name}:silent", limits=limits).score(["2"], [ANSWERED])
+    with pytest.raises(RewardError, match=r"ValueError: x{10000} ") as raised:
+        resolve_reward(f"{name}:long", limits=limits).score(["2"], [ANSWERED])
+    assert len(str(raised.value)) < 11_000
 
 
 def test_an_asynchronous_reward_scores_where_an_event_loop_runs(user_module):
@@ -211,7 +229,10 @@ def test_an_asynchronous_reward_scores_where_an_event_loop_runs(user_module):
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        *((form, r"f\(completion, row\)") for form in ("one", "answer_alone", "verls")),
+        *(
+            (form, r"f\(completion, row\)")
+            for form in ("one", "answer_alone", "right_answer", "swapped", "verls")
+        ),
         ("Asked", "is a class"),
     ],
 )

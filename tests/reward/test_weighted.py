@@ -8,7 +8,7 @@ import pytest
 
 from curro.data import PromptSet
 from curro.reward import group_scorer, resolve_reward
-from curro.reward.resolve import part_names
+from curro.reward.resolve import outcome_reward, part_names
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.scoring import read_scores
 
@@ -36,6 +36,9 @@ def test_a_single_reward_with_a_weight():
     reward = resolve_reward("2*exact")
     assert (reward.name, reward.weights, reward.score(["2"], [ROW])) == ("2*exact", {"exact": 2.0}, [2.0])
     assert resolve_reward("exact").weights == {"exact": 1.0}
+    assert resolve_reward("0.5 * exact").weights == {"exact": 0.5}
+    assert outcome_reward(resolve_reward("0.5*exact")).score(["2"], [ROW]) == [1.0]
+    assert outcome_reward(resolve_reward("0.5*language")).score(["2"], [ROW]) == [0.5]
 
 
 @pytest.mark.parametrize(

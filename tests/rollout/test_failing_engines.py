@@ -62,6 +62,21 @@ def test_a_dead_engine_ends_the_fill_and_loses_nothing():
     assert len(set(batch.prompts)) == 5
 
 
+def test_a_group_without_a_reward_is_lost_as_unscored_and_one_without_rollouts_as_failed():
+    async def score(prompt, rollouts):
+        return [None if prompt == 0 and step else 1.0] * len(rollouts)
+
+    filler, _, curriculum = make(
+        lambda i, n: (1.0, OSError("no") if i == 1 and step else GOOD), prompts=2, score=score,
+        curriculum=Curriculum("uniform", 2), when_short="finish", limit=1.0,
+    )  # fmt: skip
+    for step in range(2):
+        run(filler.fill(2, step=step))
+    metrics = curriculum.metrics()
+    assert metrics["unscored/success_rate"] == metrics["failed/success_rate"] == 1.0
+    assert settled(filler, curriculum).failed == 2
+
+
 @pytest.mark.parametrize("when_short", ["error", "finish", "top-up"])
 @pytest.mark.parametrize(
     ("signal", "described"),

@@ -181,6 +181,7 @@ def test_what_the_policy_is_to_learn_comes_with_the_batch_after_rejected_groups_
     "options",
     [
         {"rollouts_per_prompt": 0},
+        {"rollouts_per_prompt": 2.5},
         {"max_in_flight": 0},
         {"max_staleness": -1},
         {"limit": 0.5},

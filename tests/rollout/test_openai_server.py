@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
+import time
 
 import numpy as np
 import pytest
-from tests.rollout.server_setup import FakeServer, transformers_serve
+from tests.rollout.server_setup import FakeServer, begin, transformers_serve
 
 from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
@@ -232,6 +234,23 @@ def test_a_failed_request_is_repeated_and_then_given_up(trouble, said):
     assert len(fake.requests) == 1 + 2 * 2 + 2 * 3
 
 
+def test_a_server_that_wants_to_be_left_alone_is_not_asked_sooner():
+    fake, times = FakeServer(), []
+
+    def busy(handler):
+        times.append(time.monotonic())
+        begin(handler, 429, Retry_After="0.4")
+
+    async def asked(engine):
+        await engine.fields()
+        fake.first = [busy, busy]
+        return await engine.generate("?", 1)
+
+    with fake.running() as url:
+        assert with_engine(asked, url, retries=2)[0].error is None
+    assert times[1] - times[0] >= 0.4
+
+
 def test_a_prompt_that_is_refused_is_not_repeated():
     fake = FakeServer()
     with fake.running() as url:
@@ -337,9 +356,18 @@ def test_the_key_is_not_shown():
     assert "secret" not in repr(server)
 
 
-def test_an_address_that_is_none():
-    with pytest.raises(ConfigError, match="is like http://localhost:8000, not 'localhost:8000'"):
-        OpenAIEngine("localhost:8000", max_new_tokens=4)
+def test_a_key_that_no_header_holds_is_refused_unseen():
+    with FakeServer().running() as url:
+        assert rollouts(url, n=1, api_key="secret\n")[0].error is None
+    for key in ("sec\nret", "secret key", "sécret"):
+        with pytest.raises(ConfigError, match=r"^the api_key has characters that no HTTP header holds"):
+            OpenAIEngine("http://localhost:8000", max_new_tokens=4, api_key=key)
+
+
+@pytest.mark.parametrize("address", ["localhost:8000", "http://host:port", "http://[::1"])
+def test_an_address_that_is_none(address):
+    with pytest.raises(ConfigError, match=rf"is like http://localhost:8000, not {re.escape(repr(address))}"):
+        OpenAIEngine(address, max_new_tokens=4)
 
 
 # hostile answers

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.common import run
 from tests.rollout.filler_setup import GOOD, HARD, InOrder, by_text, make, settled
 
-from curro import Curriculum, RewardError
+from curro import ConfigError, Curriculum, RewardError
 from curro.core.errors import FillError
 from curro.rollout.engines.engine import Rollout
 
@@ -76,6 +76,28 @@ def test_a_scorer_that_always_fails_is_named():
     with pytest.raises(FillError, match=r"32 groups in a row failed; .*the scorer raised KeyError: 'answer'"):
         run(filler.fill(4, step=0))
     assert settled(filler, curriculum).failed == 32
+
+
+@pytest.mark.parametrize(("prompts", "n"), [(40, 1), (3, 4)])
+def test_a_short_batch_says_why_its_last_group_failed(prompts, n):
+    filler, _, _ = make(lambda i, n: (1.0, "1"), prompts=prompts)
+    with pytest.raises(
+        FillError, match=r"look for the errors.*; the last that failed, prompt '\d+': 1 of 4 ro"
+    ):
+        run(filler.fill(n, step=0))
+
+
+@pytest.mark.parametrize("weights", [{}, ["a"], {"a": float("nan")}, {"a": "2"}])
+def test_weights_are_finite_numbers_by_name(weights):
+    with pytest.raises(ConfigError, match=r"^weights are finite numbers by the names of rewards, not "):
+        make(lambda i, n: (1.0, GOOD), weights=weights)
+
+
+def test_weights_want_named_rewards():
+    filler, _, curriculum = make(lambda i, n: (1.0, GOOD), weights={"accuracy": 2.0})
+    with pytest.raises(RewardError, match="rewards without names, and `weights` names accuracy: give a dict"):
+        run(filler.fill(2, step=0))
+    settled(filler, curriculum)
 
 
 def test_a_slow_scorer_does_not_hold_up_the_event_loop():

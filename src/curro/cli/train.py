@@ -80,6 +80,8 @@ def train(
         check_writable(folder.path)
     quiet()
     planned = plan(settings)  # before torch is imported, which takes seconds
+    if resume is None:
+        planned.check_success()
     from curro.reward.row_checks import check_before_run
     from curro.runs.reader import read_history
     from curro.runs.report.advice import advise

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from curro.core import registry
 from curro.core.bases import Advantage, Allocation, Gate, Predictor, Selection
 from curro.core.errors import CheckpointError, ConfigError
@@ -92,6 +94,8 @@ def describe_part(part: str, spec: Any) -> Any:
 
 def _describe_object(value: Any) -> Any:
     """A method that was passed as an object: its class, and the arguments that it keeps under their names."""
+    if isinstance(value, np.generic):
+        return value.item()
     if not isinstance(value, (*BASES.values(), Predictor)):
         return type(value).__qualname__
     if hasattr(value, "built_from"):

@@ -447,6 +447,7 @@ class Curriculum:
     def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray]:
         """What becomes of finished groups, and the rollouts that may update the policy, bool (P, G)."""
         advantages_PG = checked_answer(self.advantage(groups), groups.rewards.shape, "fiu", self.advantage)
+        advantages_PG = np.where(groups.scored, advantages_PG, 0.0)
         passes_P = checked_answer(self.admission(signal_groups), groups.mean.shape, "b", self.admission)
         admitted_P, credited_PG = (signal_groups.count > 0) & passes_P, signal_groups.scored
         without_P = self.selection.without_update(signal_groups)

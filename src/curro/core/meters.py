@@ -285,7 +285,7 @@ class GroupMeter:
             has_signal_K = (~self.table.is_flat(variance_K)).astype(float)
             share, spread = _with_predictions(weight_K, offset_K, has_signal_K)
             share = min(max(share, 0.0), 1.0)
-            if spread > 0:
+            if spread > 1e-12:  # with equal groups it is 0 or rounding
                 count = max(count, share * (1 - share) * (count - 2) / spread)
             low, high = agresti_coull(share, count)
         return {

@@ -23,7 +23,7 @@ def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list
     on have those columns and `prompt`: train on `PromptSet.to_hf()` and they are the set's own.
 
     Args:
-        ends: the tokens that end a sequence; rewards that ask whether a completion was cut need them.
+        ends: the tokens that end a sequence; rewards of a length, and `format`, need them.
 
     At its first call it checks the batch's rows, and warns of rows that the reward does not fit
     (`curro.reward.row_checks`).

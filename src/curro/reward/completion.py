@@ -33,6 +33,7 @@ def fact(reward: str, row: Row, column: str) -> Any:
     if column not in row:
         raise RewardError(
             f"the reward {reward!r} must know {_FACTS[column]}, and the row of the prompt {key(row)} "
-            f"has no {column!r}: whoever calls the reward adds it to the row"
+            f"has no {column!r}: give `trl_reward` its `ends`, take a server that returns token ids, or add "
+            "it to the row in a loop of your own"
         )
     return row[column]

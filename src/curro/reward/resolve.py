@@ -99,7 +99,8 @@ def outcome_reward(reward: Reward) -> Reward:
     """
     if not isinstance(reward, WeightedReward):
         return reward
-    names = outcome_parts(reward.weights)
+    # one part alone counts as if beside another
+    names = outcome_parts([*reward.weights, ""] if len(reward.weights) == 1 else reward.weights)
     kept = [part for _, part in reward.parts if part.name in names]
     if len(kept) < 2:
         return kept[0] if kept else reward
@@ -115,7 +116,7 @@ def _where_all(named: dict[str, list[Score]]) -> dict[str, list[Score]]:
 
 
 _NAMES = [*REWARDS, "lab", "auto"]
-_TERM = re.compile(r"(?:(?P<weight>-?[0-9.]+(?:e-?[0-9]+)?)\*)?(?P<spec>.*)", re.DOTALL)
+_TERM = re.compile(r"(?:(?P<weight>-?[0-9.]+(?:e-?[0-9]+)?)\s*\*\s*)?(?P<spec>.*)", re.DOTALL)
 
 
 def resolve_reward(

@@ -15,7 +15,11 @@ from typing import Any
 from curro.core.errors import ConfigError
 from curro.core.loading import load_callable
 
-_ANSWERS = ("answer", "ground_truth", "gt", "solution", "label", "target", "reference", "expected", "gold")
+_NO_ROWS = {
+    "answer", "answers", "truth", "gt", "solution", "label", "target", "reference", "expected", "gold",
+    "completion", "response", "output",
+}  # fmt: skip
+"""Words in the name of an argument that takes an answer or a completion, and no row."""
 
 
 def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -46,7 +50,7 @@ def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
             f"{error}"
         ) from None
     second = list(bound.arguments)[1:2]
-    if second and second[0] in _ANSWERS:
+    if second and not _NO_ROWS.isdisjoint(words := second[0].lower().split("_")) and "row" not in words:
         raise ConfigError(
             f"reward {spec!r}: the second argument of a reward is the prompt's row, a dict, and is called "
             f"{second[0]!r} here: write f(completion, row) and read row['answer']"
@@ -81,7 +85,8 @@ class AsRows:
         is_chat = isinstance(row.get("prompt"), list)
         completions = [[{"role": "assistant", "content": completion}]] if is_chat else [completion]
         columns = {name: [value] for name, value in row.items() if name != "prompt"}
-        columns = {"prompts": [row.get("prompt")], "completions": completions, **columns}
+        # a column of the data that is called `completions` is not what the model wrote
+        columns |= {"prompts": [row.get("prompt")], "completions": completions}
         if self.names is not None:
             columns = {name: value for name, value in columns.items() if name in self.names}
         try:

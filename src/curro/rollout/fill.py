@@ -161,6 +161,7 @@ class Fill(Generic[GroupT]):
             or the same prompts could be drawn for ever.
         exhausted: the curriculum has no prompt left that this batch has not had.
         failures: groups that have failed in a row.
+        last_failure: which group of the batch failed last, and why, where the driver knows.
     """
 
     def __init__(
@@ -183,7 +184,7 @@ class Fill(Generic[GroupT]):
         self.prompts_given_out: dict[int, int] = {}
         self.held: list[int] = []
         self.exhausted = False
-        self.failures = 0
+        self.failures, self.last_failure = 0, ""
         self._ended = 0  # groups that ended, as `weigh` counts
         self._unique_prompts: set[int] = set()
         self._estimated: set[int] = set()  # prompts of this batch whose estimates were rejected
@@ -198,7 +199,7 @@ class Fill(Generic[GroupT]):
         Args:
             waiting: the tickets, of those, that are still to be had. None: all of them.
         """
-        self.n, self.step, self.exhausted, self.failures = n, step, False, 0
+        self.n, self.step, self.exhausted, self.failures, self.last_failure = n, step, False, 0, ""
         self._estimated.clear()
         self._rejected, self._before = [], replace(self.counts)
         if waiting is not None:
@@ -281,6 +282,7 @@ class Fill(Generic[GroupT]):
             f"step {self.step + 1} cannot be filled: {ran_out}, and {self._have} of {self.n} {self.unit} are "
             f"admitted. {len(self.prompts_given_out)} groups were given out"
             f"{f' ({losses_text})' if losses else ''}: {', or '.join(remedies) or 'ask for smaller batches'}"
+            f"{f'; the last that failed, {self.last_failure}' if self.last_failure else ''}"
         )
 
     # ------------------------------ what is given out ------------------------------

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import operator
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from numbers import Integral, Real
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,6 +20,7 @@ from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError, CurroError, EngineError, ExhaustedError, FillError, RewardError
 from curro.core.groups import MissingRewards
 from curro.core.policy import AuxiliarySamples
+from curro.reward.workers.child import describe
 from curro.rollout.engines.engine import Engine, Prompt, Rollout
 from curro.rollout.fill import Fill, FillSettings, release, select_unseen
 from curro.rollout.group import Batch, Counts, Group, GroupFailed, GroupUnscored, feedback_on
@@ -70,11 +73,17 @@ class Filler:
         weights: Mapping[str, float] | None = None,
         max_staleness: int = 0,
     ) -> None:
-        if rollouts_per_prompt < 1 or max_in_flight < 1 or max_staleness < 0:
+        numbers = (rollouts_per_prompt, max_in_flight, max_staleness)
+        if not all(
+            isinstance(n, Integral) and n >= least for n, least in zip(numbers, (1, 1, 0), strict=True)
+        ):
             raise ConfigError(
-                "rollouts_per_prompt and max_in_flight are numbers from 1, max_staleness is one from 0: not "
+                "rollouts_per_prompt and max_in_flight are whole numbers from 1, max_staleness from 0, not "
                 f"{rollouts_per_prompt}, {max_in_flight} and {max_staleness}"
             )
+        factors = list(weights.values()) if isinstance(weights, Mapping) else []
+        if weights is not None and not (factors and all(map(_is_finite, factors))):
+            raise ConfigError(f"weights are finite numbers by the names of rewards, not {weights!r:.80}")
         if curriculum.allocation.looks_first and curriculum.allocation.first > rollouts_per_prompt:
             raise ConfigError(
                 f"the allocation gives each prompt {curriculum.allocation.first} rollouts at first, more "
@@ -370,11 +379,13 @@ class Filler:
             self._missing_rewards.count(feedback_on([group]), self._fill.n)
         if isinstance(error, EngineError | RewardError | ConfigError):
             raise error
-        if error is not None and self._fill.failures >= MOST_FAILURES:
-            key = self.curriculum.table.key(group.prompt)
+        if error is None:
+            return
+        self._fill.last_failure = f"prompt {self.curriculum.table.key(group.prompt)!r}: {error}"
+        if self._fill.failures >= MOST_FAILURES:
             raise FillError(
                 f"step {self._fill.step + 1} cannot be filled: {self._fill.failures} groups in a row failed; "
-                f"the last, prompt {key!r}: {error}"
+                f"the last, {self._fill.last_failure}"
             ) from error
 
     def _observe(self, group: Group) -> None:
@@ -400,7 +411,12 @@ class Filler:
         """Give a group up and drop its ticket; `why` is "failed", "stale" or "cancelled"."""
         self._fill.mark_failed(group.ticket, why)
         self.counts.wasted_rollouts += group.requested
-        release(self.curriculum, [group.ticket], why)
+        is_unscored = why == "failed" and isinstance(group.error, GroupUnscored)
+        release(self.curriculum, [group.ticket], "unscored" if is_unscored else why)
+
+
+def _is_finite(number: Any) -> bool:
+    return isinstance(number, Real) and math.isfinite(number)
 
 
 async def ask(engine: Engine, prompt: Prompt, n: int) -> list[Rollout]:
@@ -418,7 +434,7 @@ async def ask(engine: Engine, prompt: Prompt, n: int) -> list[Rollout]:
     except EngineError:
         raise
     except Exception as error:
-        rollouts, why = [], f"{type(error).__name__}: {error}"
+        rollouts, why = [], describe(error)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         # the engine has swallowed the cancellation, and this group must not be scored any more

@@ -85,6 +85,11 @@ def read_scores(
         prompt: its key, for messages.
     """
     if not isinstance(scores, Mapping):
+        if weights is not None:
+            raise RewardError(
+                f"the scorer gave prompt {prompt!r} rewards without names, and `weights` names "
+                f"{', '.join(weights)}: give a dict of lists, or leave `weights` out"
+            )
         return _read(scores, good_G, "", prompt), {}
     named = {str(name): _read(part, good_G, f" {name!r}", prompt) for name, part in scores.items()}
     summed = dict.fromkeys(named, 1.0) if weights is None else weights

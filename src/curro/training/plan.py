@@ -7,6 +7,7 @@ mistake is answered in a second; the model is loaded when it is first asked for.
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -90,6 +91,23 @@ class Plan:
     @property
     def tokenizer(self) -> Any:
         return self.loaded[1]
+
+    def check_success(self) -> None:
+        """Refuse weights by which a completion that is right has not the reward of complete success.
+
+        Raises:
+            ConfigError: such weights, of a reward all of whose parts verify the answer.
+        """
+        weights, table = self.reward.weights, self.curriculum.table
+        if table.signal_parts or table.reward_range != (0.0, 1.0):
+            return
+        highest = sum(weight for weight in weights.values() if weight > 0)
+        is_verifier = all(name.partition(":")[0] in registry.OUTCOMES for name in weights)
+        if is_verifier and highest > 0 and not math.isclose(highest, 1):
+            raise ConfigError(
+                f"--reward {self.reward.name}: a completion that is right in every part gets {highest:g}, "
+                f"and complete success is 1: set --reward-range=0,{highest:g}, or weights that sum to 1"
+            )
 
     def overlaps(self) -> list[str]:
         """A sentence for each held-out set of which some problems, by prompt and answer, are trained on."""

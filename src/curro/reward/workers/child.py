@@ -29,6 +29,10 @@ GRACE_SECONDS = 5.0
 """Seconds after its time limit when a worker ends itself, for the trainer may have died meanwhile."""
 
 
+MOST_CHARACTERS = 10_000
+"""Characters of an error's text that are told."""
+
+
 class OutOfTime(BaseException):
     """No `Exception`: the libraries that are interrupted would catch that and go on."""
 
@@ -117,7 +121,7 @@ def _raised(error: BaseException) -> bytes:
     """An error as the trainer reads it: as text, because its type may not exist there."""
     reply = {
         "raised": describe(error),
-        "message": str(error),
+        "message": _message(error),
         "classes": [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__],
         "location": location_of(error),
     }
@@ -126,7 +130,15 @@ def _raised(error: BaseException) -> bytes:
 
 def describe(error: BaseException) -> str:
     """The type and the message of an error."""
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {_message(error)}"
+
+
+def _message(error: BaseException) -> str:
+    """The text of an error, which may have none that can be read, or a completion of any length in it."""
+    try:
+        return str(error)[:MOST_CHARACTERS]
+    except Exception:
+        return "its message cannot be read"
 
 
 def location_of(error: BaseException) -> str:

@@ -12,6 +12,7 @@ import asyncio
 import importlib
 import json
 import random
+import re
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -261,7 +262,7 @@ class Server:
         wait, backoff = 0.0, self.backoff
         for attempt in range(self.retries + 1):
             if attempt:
-                await asyncio.sleep(max(wait, backoff) * random.uniform(0.75, 1.25))
+                await asyncio.sleep(wait + backoff * random.uniform(0.75, 1.25))
                 backoff *= 2
             answer = await self._request({"stream": True} | body)
             if isinstance(answer, Answer) or answer.refused:
@@ -342,7 +343,7 @@ class Server:
                 "correct the name or the address"
             ) from error
         after = error.response.headers.get("retry-after", "")
-        wait = min(float(after), 60.0) if after.isascii() and after.isdigit() else 0.0
+        wait = min(float(after), 60.0) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", after) else 0.0
         passing = error.status_code in (408, 409, 425, 429) or error.status_code >= 500
         return Failure(status, refused=not passing, wait=wait)
 
@@ -405,14 +406,21 @@ class OpenAIEngine:
         api_key: str | None = None,
         tempered_logprobs: bool = False,
     ) -> None:
-        address = urlsplit(base_url)
-        if address.scheme not in ("http", "https") or not address.netloc:
+        try:
+            address = urlsplit(base_url)
+            is_address = address.scheme in ("http", "https") and bool(address.netloc) and address.port != 0
+        except ValueError:  # a port that is no number, half of an IPv6 address
+            is_address = False
+        if not is_address:
             raise ConfigError(f"a server's address is like http://localhost:8000, not {base_url!r}")
         if connections < 1 or retries < 0 or not timeout > 0:
             raise ConfigError(
                 "connections is a number from 1, retries from 0, and timeout is above 0: "
                 f"not {connections}, {retries} and {timeout}"
             )
+        api_key = (api_key or "").strip()
+        if not re.fullmatch(r"[!-~]*", api_key):
+            raise ConfigError("the api_key has characters that no HTTP header holds: copy it once more")
         self.settings = SamplingSettings(max_new_tokens, temperature, top_p)
         url = base_url.rstrip("/") + ("" if address.path.strip("/") else "/v1")
         self.server = Server(url, max_new_tokens, connections, timeout, retries, backoff, api_key)
