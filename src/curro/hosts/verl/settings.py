@@ -21,6 +21,9 @@ from curro.runs.writer import KeepRollouts
 KEY = "curro"
 REWARD_MODULE = "curro.hosts.verl.reward"
 
+MANAGER = "curro"
+"""The name of `curro.hosts.verl.reward.CompletionRewardManager` in `reward.reward_manager.name`."""
+
 SCORED = "curro_scored"
 """In verl's `reward_extra_info`: 0 where a reward could not be computed, though verl has a number for it."""
 
@@ -131,16 +134,29 @@ class VerlSettings:
         return read_signal(self.curriculum.get("signal"))
 
 
+def has_own_reward(config: Any) -> bool:
+    """Whether the reward of verl's configuration is curro's."""
+    path = config.reward.custom_reward_function.get("path", None)
+    return str(path).removeprefix("pkg://") == REWARD_MODULE
+
+
+def choose_manager(config: Any) -> None:
+    """Give curro's reward the manager that tells it the row, in place of the one that verl has by default."""
+    manager = config.reward.reward_manager
+    if has_own_reward(config) and (manager.source, manager.name) == ("register", "naive"):
+        manager.name = MANAGER
+
+
 def reward_parts(config: Any) -> list[str]:
     """The names of the parts of verl's reward, where its function is curro's; none where it is another's.
 
     Args:
         config: verl's.
     """
-    function = config.reward.custom_reward_function
-    if str(function.get("path", None)).removeprefix("pkg://") != REWARD_MODULE:
+    if not has_own_reward(config):
         return []
-    return part_names((function.get("reward_kwargs", None) or {}).get("reward", "math"))
+    kwargs = config.reward.custom_reward_function.get("reward_kwargs", None) or {}
+    return part_names(kwargs.get("reward", "math"))
 
 
 def refuse_conflicts(config: Any, settings: VerlSettings) -> None:

@@ -46,6 +46,7 @@ from curro.hosts.verl.reward import check_rows
 from curro.hosts.verl.settings import (
     FILL_ADVICE,
     VerlSettings,
+    choose_manager,
     refuse_conflicts,
     refuse_large_batch,
     reward_parts,
@@ -106,6 +107,7 @@ class CurriculumTrainer(Host):
     def __init__(self, config: Any) -> None:
         self.settings = VerlSettings(config.get("curro", None))
         refuse_conflicts(config, self.settings)
+        choose_manager(config)
         config.trainer.v1.trainer_mode = self.mode
         if self.settings.has_gate:
             # verl then fetches prompts one by one and replaces every failed group, and so the rejected ones
