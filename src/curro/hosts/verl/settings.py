@@ -174,6 +174,11 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             "curriculum: leave it out",
         ),
         (
+            data.train_max_samples > 0 and data.shuffle and data.get("seed", None) is None,
+            "data.train_max_samples takes other rows at each start, so a resumed run would have another data "
+            "set: set data.seed",
+        ),
+        (
             settings.has_gate and filters is not None and filters.get("enable", False),
             "algorithm.filter_groups and curro.admission both decide what is trained on: leave "
             "algorithm.filter_groups.enable out; curro.admission=signal is the same filter",
