@@ -14,6 +14,7 @@ from verl.trainer.ppo.reward import load_reward_manager
 
 from curro.core.errors import ConfigError, RewardError
 from curro.hosts.verl.reward import check_rows, compute_score
+from curro.hosts.verl.settings import reward_parts
 from curro.hosts.verl.trainer import CurriculumTrainerSync
 from curro.lab import load
 
@@ -141,6 +142,31 @@ def test_a_missing_score_is_marked(tmp_path, tokenizer):
     assert (partly["score"], partly["curro_scored"]) == (0.0, 0.0)
     whole = compute_score("sums", "40", "40", reward=f"exact+2*{half}")
     assert (whole["score"], whole["curro_scored"]) == (2.0, 1.0)
+
+
+SHAPED, EXACT, UNVERIFIED = "math+0.2*format", {"b": "exact"}, {"b": "closed-thought+language"}
+
+
+@pytest.mark.parametrize(
+    ("reward", "by_source", "sources", "parts"),
+    [
+        ("math", None, "ab", ["acc"]),
+        (SHAPED, None, "ab", ["math", "format"]),
+        (SHAPED, EXACT, "aaba", ["math", "format", "acc"]),
+        (SHAPED, EXACT, "a", ["math", "format"]),  # b only validates
+        (SHAPED, EXACT, "b", ["acc"]),
+        (SHAPED, UNVERIFIED, "ab", []),
+        ("math", UNVERIFIED, "b", ["closed-thought", "language"]),
+    ],
+)
+def test_the_signal_has_a_part_of_every_sources_reward(tmp_path, reward, by_source, sources, parts):
+    kwargs = "reward.custom_reward_function.reward_kwargs"
+    lines = [
+        "reward.custom_reward_function.path=pkg://curro.hosts.verl.reward",
+        f"+{kwargs}.reward='{reward}'",
+    ]
+    lines += [f"+{kwargs}.by_source.{name}='{other}'" for name, other in (by_source or {}).items()]
+    assert reward_parts(configuration(tmp_path, *lines), list(sources)) == parts
 
 
 def verl_rows(answers):

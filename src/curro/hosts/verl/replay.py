@@ -9,6 +9,7 @@ owner observes them, and tags in the queue note what has to survive a checkpoint
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -100,23 +101,30 @@ class KnownNumbers:
     """What `reward_extra_info` has had in a run, to tell a number that is misspelt from one that is late.
 
     A poll may find groups none of whose sessions has a number, because their scorer failed. So a number
-    counts as misspelt only when a whole batch of groups lacked it and it has never been there.
+    counts as misspelt only when a whole batch of groups lacked it and it has never been there. Of several
+    numbers one may belong to a source that is seldom drawn, so that a warning names it.
     """
 
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.groups = 0
+        self.warned: set[str] = set()
 
     def check(self, groups: FinishedGroups, named: Sequence[str], batch: int) -> None:
         """Take in the groups of a poll."""
         self.names.update(groups.numbers)
         self.groups += len(groups.uids)
-        for name in named:
-            if name not in self.names and self.groups >= batch:
-                raise RewardError(
-                    f"the curriculum decides by {name!r}, and reward_extra_info has no such number; "
-                    f"it has: {', '.join(sorted(self.names)) or 'nothing'}"
-                )
+        missing = [name for name in named if name not in self.names]
+        if self.groups < batch or self.warned.issuperset(missing):
+            return
+        message = (
+            f"the curriculum decides by {' + '.join(map(repr, named))}, and reward_extra_info has no "
+            f"{' and no '.join(map(repr, missing))}; it has: {', '.join(sorted(self.names)) or 'nothing'}"
+        )
+        if len(missing) == len(named):
+            raise RewardError(message)
+        self.warned.update(missing)
+        logging.getLogger(__name__).warning(message)
 
 
 _PREFIX = "ticket-"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -12,6 +12,7 @@ from curro.core import registry
 from curro.core.bases import refuse
 from curro.core.configuration import BASES, SETTINGS, read_signal
 from curro.core.errors import ConfigError
+from curro.core.groups import verifying_parts
 from curro.core.policy import PolicyUse
 from curro.core.text import did_you_mean
 from curro.reward.resolve import part_names
@@ -147,16 +148,25 @@ def choose_manager(config: Any) -> None:
         manager.name = MANAGER
 
 
-def reward_parts(config: Any) -> list[str]:
+def reward_parts(config: Any, sources: Iterable[Any]) -> list[str]:
     """The names of the parts of verl's reward, where its function is curro's; none where it is another's.
+
+    A reward of one part is `acc`, as `compute_score` names it. Where sources have different rewards, the
+    names are those of all, or none if there is a sum of which no part verifies the answer.
 
     Args:
         config: verl's.
+        sources: the `data_source` of every row of the data set.
     """
     if not has_own_reward(config):
         return []
     kwargs = config.reward.custom_reward_function.get("reward_kwargs", None) or {}
-    return part_names(kwargs.get("reward", "math"))
+    by_source, others = kwargs.get("by_source", None) or {}, kwargs.get("reward", "math")
+    specs = dict.fromkeys(by_source.get(source, others) for source in sources) if by_source else [others]
+    rewards = [parts if len(parts := part_names(spec)) > 1 else ["acc"] for spec in specs]
+    if len(rewards) > 1 and not all(map(verifying_parts, rewards)):
+        return []
+    return list(dict.fromkeys(name for parts in rewards for name in parts))
 
 
 def refuse_conflicts(config: Any, settings: VerlSettings) -> None:

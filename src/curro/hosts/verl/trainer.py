@@ -145,9 +145,8 @@ class CurriculumTrainer(Host):
         folder = Path(self.config.trainer.default_local_dir).absolute()
         model = self.config.actor_rollout_ref.model.path if settings.selection.policy_use else None
         self.owner = start_owner(self.config.curro_owner, settings.owner_gpus)
-        signal = self.owner.build(
-            settings.curriculum, rows, folder, settings.keep, model, reward_parts(self.config)
-        )
+        parts = reward_parts(self.config, (row.get("data_source") for row in rows.rows))
+        signal = self.owner.build(settings.curriculum, rows, folder, settings.keep, model, parts)
         self.owner.expect(max(self.total_training_steps, 1))
         if signal and "signal" not in settings.curriculum:
             logging.getLogger(__name__).warning(describe_signal(signal))
