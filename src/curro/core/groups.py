@@ -26,6 +26,15 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
     return _LARGEST * min(1.0, high - low)
 
 
+def number_of(value: Any) -> float | None:
+    """What is a number, also of NumPy or PyTorch; None for anything else."""
+    value = value.item() if getattr(value, "ndim", None) == 0 else value
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return math.inf
+
+
 def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
     """The parts of a reward that verify the answer, where it has others too; else none."""
     parts = list(names)

@@ -24,7 +24,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from curro.core.errors import RewardError
-from curro.core.groups import Feedback, sum_of_parts
+from curro.core.groups import Feedback, number_of, sum_of_parts
 from curro.core.policy import AuxiliarySamples
 from curro.core.verdicts import Verdict
 from curro.hosts.verl.owner import CurriculumClient
@@ -68,10 +68,8 @@ def named_reward(extra: Mapping[str, Any], name: str, largest: float) -> float:
 
     A number that is infinite or larger than `largest` counts as none, because a model may have written it.
     """
-    value = extra.get(name) if is_scored(extra) else None
-    if isinstance(value, np.generic):
-        value = value.item()
-    return float(value) if isinstance(value, int | float) and abs(value) <= largest else math.nan
+    number = number_of(extra.get(name) if is_scored(extra) else None)
+    return number if number is not None and abs(number) <= largest else math.nan
 
 
 def held_out_signal(
