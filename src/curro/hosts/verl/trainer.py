@@ -24,7 +24,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
 from curro.core.configuration import describe_signal
-from curro.core.errors import CheckpointError
+from curro.core.errors import CheckpointError, FillError
 from curro.core.files import replacing
 from curro.core.groups import largest_reward
 from curro.core.identity import repeated_rows
@@ -101,7 +101,7 @@ class CurriculumTrainer(Host):
     total_training_steps: int
     actor_rollout_wg: Any
 
-    _mini_batches = 1
+    _mini_batches, _owed = 1, 0
     _resized: tuple[int, float] | None = None
 
     def __init__(self, config: Any) -> None:
@@ -176,7 +176,9 @@ class CurriculumTrainer(Host):
 
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         """The prompts that the curriculum draws now; the uid of each carries its ticket."""
-        number = self.config.data.train_batch_size if num_prompts is None else num_prompts
+        number = num_prompts
+        if number is None:
+            number, self._owed = self.config.data.train_batch_size + self._owed, 0
         budget = number * self.config.actor_rollout_ref.rollout.n if self.settings.divides_budget else None
         draw = self.fill.draw(number, step=self._finished_steps, rollouts=budget)
         uids = [uid_of(ticket) for ticket in draw.tickets.tolist()]
@@ -203,8 +205,18 @@ class CurriculumTrainer(Host):
         return batch
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        self.fill.check()
-        return super()._add_prompts_to_generate(num_prompts)
+        """As many new prompts; where a full batch may have no more, the next one begins with them.
+
+        The asynchronous modes replace every group that is thrown away, also of those beyond the batch.
+        """
+        try:
+            self.fill.check()
+            return super()._add_prompts_to_generate(num_prompts)
+        except FillError:
+            if self.fill.fill.missing:
+                raise
+        self._owed += num_prompts
+        return 0
 
     def prepare_step(self) -> dict:
         waiting = map(ticket_of, self._queued_groups())
