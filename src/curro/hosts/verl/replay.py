@@ -72,6 +72,14 @@ def named_reward(extra: Mapping[str, Any], name: str, largest: float) -> float:
     return number if number is not None and abs(number) <= largest else math.nan
 
 
+def scored_rewards(infos: Mapping[str, Sequence[Any]]) -> list[float]:
+    """The rewards of N validation sessions, NaN where one was not scored; `infos` as in `held_out_signal`."""
+    rewards = infos["reward"]
+    marks = infos.get(SCORED, [None] * len(rewards))
+    pairs = zip(rewards, marks, strict=True)
+    return [float(reward) if is_scored({SCORED: mark}) else math.nan for reward, mark in pairs]
+
+
 def held_out_signal(
     sources: Sequence[str], infos: Mapping[str, Sequence[Any]], parts: Sequence[str], largest: float
 ) -> list[float]:
@@ -85,7 +93,7 @@ def held_out_signal(
         infos: the `reward`, and verl's `reward_extra_info` by key, N each, None where a session lacks it.
         parts: the signal's, each at most `largest` in size.
     """
-    rewards_N = np.asarray(infos["reward"], np.float64)
+    rewards_N = np.array(scored_rewards(infos))
     names = {SCORED, *parts} & infos.keys()
     extras = [{name: infos[name][i] for name in names} for i in range(len(rewards_N))]
     parts_RN = np.array([[named_reward(extra, name, largest) for extra in extras] for name in parts])

@@ -39,6 +39,7 @@ from curro.hosts.verl.replay import (
     ReportingReplayBufferAsync,
     held_out_signal,
     parts_of,
+    scored_rewards,
     ticket_of,
     uid_of,
 )
@@ -247,7 +248,7 @@ class CurriculumTrainer(Host):
 
     def _val_metrics_update(self, sources: Any, uids: Any, infos: Any, *rest: Any, **options: Any) -> Any:
         expected = options.get("expected_acc_counts")
-        self._held_out = held_out_rewards(uids, infos["reward"], expected)
+        self._held_out = held_out_rewards(uids, scored_rewards(infos), expected)
         self._held_out_signal = None
         if parts := self.owner.signal():
             signal = held_out_signal(sources, infos, parts, self.replay_buffer.largest)
