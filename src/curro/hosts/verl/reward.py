@@ -44,11 +44,16 @@ class CompletionRewardManager(NaiveRewardManager):
         is_ended = len(ids) > 0 and int(ids[-1]) == self.tokenizer.eos_token_id
         is_cut = len(ids) >= self.config.data.max_response_length and not is_ended
         infos = data.non_tensor_batch.get("extra_info", [{}])
-        columns = {name: _unboxed(values[0]) for name, values in data.non_tensor_batch.items()}
+        own = data.non_tensor_batch.keys() - _ADDED
+        columns = {name: _unboxed(data.non_tensor_batch[name][0]) for name in own}
         told = np.empty(1, object)  # a copy: the dict is shared with the prompt's other rollouts
         told[0] = dict(infos[0] or {}) | {TOKENS: len(ids), CUT: is_cut, ROW: columns}
         data.non_tensor_batch["extra_info"] = told
         return await super().run_single(data)
+
+
+_ADDED = {"tool_extra_fields", "__num_turns__", "prompt_len", "response_len", "reward_scores"}
+"""What verl puts beside the columns; the first may hold tensors."""
 
 
 def _unboxed(value: Any) -> Any:
