@@ -228,6 +228,11 @@ class CurriculumTrainer(Host):
     def step(self, metrics: dict, timing_raw: dict) -> Any:
         try:
             batch = super().step(metrics, timing_raw)
+        except RuntimeError as error:
+            # where no group has ended well, verl's mode "sync" names a setting of its own and no cause
+            if self.fill.fill.admitted or not self.fill.fill.batch_counts.failed:
+                raise
+            raise FillError(self.fill.fill.explain()) from error
         finally:
             self.fill.end()
         fill = self.fill.metrics() if self.settings.has_gate else {}
