@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
-from curro import Curriculum
+from curro import ConfigError, Curriculum
 from curro.data import PromptSet
 
 ROWS = PromptSet(
@@ -97,6 +99,14 @@ def test_adarft_by_hand():
     observe(curriculum, draw, 1.0)
     curriculum.select(1, step=1)
     assert curriculum.metrics()["target/difficulty"] == pytest.approx(0.5 + 0.5 * np.tanh(1.0))
+
+
+def test_difficulties_may_be_decimals():
+    rows = [{"prompt": str(i), "hard": Decimal(i) / 4} for i in range(8)]
+    curriculum = Curriculum("target:hard,start=1", rows)
+    assert sorted(curriculum.select(3, step=0).prompts) == [5, 6, 7]
+    with pytest.raises(ConfigError, match="'hard' is no difficulty"):
+        Curriculum("target:hard", [*rows, {"prompt": "8", "hard": Decimal("NaN")}])
 
 
 def test_schedules_by_hand():

@@ -74,6 +74,11 @@ def test_decimals_dates_and_bytes_are_answers_as_they_are_written(tmp_path):
         (decimals, ["3.5", "-700", None]),
         (dates, ["2024-01-01", "2024-01-02", "2024-01-03"]),
         (pa.array([b"12", "\u00bd".encode(), None]), ["12", "\u00bd", None]),
+        (
+            pa.array([[Decimal("1.5"), Decimal("0.1")], [2], None], pa.list_(pa.decimal128(10, 2))),
+            ["[1.5, 0.1]", "[2]", None],
+        ),
+        (pa.array([[0.1, 42], [None], None], pa.list_(pa.float32())), ["[0.1, 42.0]", "[null]", None]),
     ):
         pq.write_table(pa.table({"prompt": ["a", "b", "c"], "answer": answers}), tmp_path / "rows.parquet")
         loaded = load_prompts(str(tmp_path / "rows.parquet"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,6 +181,11 @@ def test_a_thought_that_the_prompt_opened():
         *((nested, ["18", "18.0"]) for nested in ([["18", "18.0"]], '[["18", "18.0"]]')),
         ([[1, 2]], ["[[1, 2]]"]),
         (42.0, ["42"]),
+        ([0.10000000149011612, 42.0], ["[0.1, 42.0]"]),
+        (Decimal("42.00"), ["42"]),
+        ([Decimal("1.50"), Decimal("2.00")], ["[1.5, 2]"]),
+        (b"42", ["42"]),
+        (np.array(["1", "2"]), ["1", "2"]),
         (["x", 0.10000000149011612], ["x", "0.1"]),
     ],
 )

@@ -7,6 +7,7 @@ Tested with the port alone (tests/contrib). With length as the difficulty AdaRFT
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from math import cos, isfinite, pi
 from numbers import Real
 from typing import Any
@@ -74,7 +75,7 @@ class Target(Selection):
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
         values = table.values(self.column)
-        if not all(isinstance(value, Real) and isfinite(value) for value in values):
+        if not all(isinstance(value, Real | Decimal) and isfinite(value) for value in values):
             raise ConfigError(
                 f"the column {self.column!r} is no difficulty: it has values that are no numbers"
             )

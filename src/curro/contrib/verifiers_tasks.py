@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, RewardError
 from curro.data.raw import Row
-from curro.reward.reward import Score
+from curro.reward.reward import Score, key
 from curro.reward.signature import result_of
 
 SPLITS = ("train", "test")
@@ -60,11 +60,17 @@ class VerifiersTasks:
         task_type = type(taskset).task_type()
 
         def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-            tasks = [
-                task_type(task_type.data_type().model_validate_json(row["task"]), taskset.config.task)
-                for row in rows
-            ]
+            tasks = [task_type(data(row), taskset.config.task) for row in rows]
             return result_of(_score(tasks, completions))
+
+        def data(row: Row) -> Any:
+            try:
+                return task_type.data_type().model_validate_json(row["task"])
+            except (KeyError, ValueError) as error:
+                raise RewardError(
+                    f"the prompt {key(row)} has no task of verifiers:{name} in the column `task`: use the "
+                    f"reward with the data verifiers:{name} ({type(error).__name__}: {error!s:.200})"
+                ) from error
 
         return verify
 

@@ -26,14 +26,28 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
     return _LARGEST * min(1.0, high - low)
 
 
+def number_of(value: Any) -> float | None:
+    """What is a number, also of NumPy or PyTorch; None for anything else."""
+    value = value.item() if getattr(value, "ndim", None) == 0 else value
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return math.inf
+
+
 def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
-    """The parts of a reward that verify the answer, where it has others too; else none.
+    """The parts of a reward that verify the answer, where it has others too; else none."""
+    parts = list(names)
+    outcomes = verifying_parts(parts)
+    return outcomes if len(outcomes) < len(parts) else ()
+
+
+def verifying_parts(names: Iterable[str]) -> tuple[str, ...]:
+    """The parts that verify the answer.
 
     A part is known by what stands before the first colon of its name, so that `code:timeout=5` is `code`.
     """
-    parts = list(names)
-    outcomes = tuple(name for name in parts if name.partition(":")[0] in OUTCOMES)
-    return outcomes if len(outcomes) < len(parts) else ()
+    return tuple(name for name in names if name.partition(":")[0] in OUTCOMES)
 
 
 def sum_of_parts(parts_RPG: Sequence[np.ndarray]) -> np.ndarray:

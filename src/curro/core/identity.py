@@ -177,39 +177,58 @@ def without_nulls(value: Any) -> Any:
 def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
     """The answer of a row: text as it is, any other value as JSON (5 is "5"), or as it is written.
 
-    Parquet has decimals, dates and bytes, which JSON lacks. Decimals lose the zeros at their end, because a
-    column gives all of them the same number of digits. Bytes are text in UTF-8.
+    Parquet has decimals, dates and bytes, which JSON lacks. Bytes are text in UTF-8.
 
     Raises:
         ConfigError: bytes are not UTF-8.
     """
-    answer = decoded(value_at(row, column)) if column else None
+    answer = plain_value(value_at(row, column)) if column else None
     if answer is None or isinstance(answer, str):
         return answer
     if isinstance(answer, float) and math.isnan(answer):  # pandas' word for none
         return None
-    if isinstance(answer, Decimal):
-        whole, _, fraction = f"{answer:f}".partition(".")
-        return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
-    if isinstance(answer, float):
-        return as_written(answer)
-    if isinstance(answer, bool | int | list | tuple | dict):
-        return json.dumps(answer, default=lambda value: str(decoded(value)))
-    return str(answer)
+    if isinstance(answer, bool | int | list | dict):
+        return json.dumps(answer, default=str)
+    return as_written(answer)
 
 
-def as_written(number: float) -> str:
-    """A number as whoever made the data wrote it, which is how a completion gives it.
+def plain_value(value: Any) -> Any:
+    """A value of a data file with bytes as text, arrays as lists, and numbers in lists as they were written.
+
+    Raises:
+        ConfigError: bytes are not UTF-8.
+    """
+    value = decoded(value.tolist() if hasattr(value, "tolist") else value)
+    if isinstance(value, dict):
+        return {name: _inside(inner) for name, inner in value.items()}
+    return [_inside(inner) for inner in value] if isinstance(value, list | tuple | set) else value
+
+
+def _inside(value: Any) -> Any:
+    """A value in a list or an object, where JSON has numbers."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return int(value) if value == value.to_integral_value() else float(value)
+    return float(as_written(value)) if isinstance(value, float) else plain_value(value)
+
+
+def as_written(value: Any) -> str:
+    """A value, such as a number, as whoever made the data wrote it, which is how a completion gives it.
 
     In a column with a row without a number pandas makes 5.0 of 5. In a column of 32-bit numbers 0.1 is
-    0.10000000149011612; 0.000244140625, which has fewer digits, is itself.
+    0.10000000149011612; 0.000244140625, which has fewer digits, is itself. A column of decimals gives all of
+    them the same number of digits.
     """
-    if number.is_integer() and abs(number) < 2**53:
-        return str(int(number))
-    text = float.__repr__(number)
-    digits = sum(map(str.isdigit, text.partition("e")[0].lstrip("-0.")))
-    if digits > 15 and abs(number) < 3e38 and float(np.float32(number)) == number:
-        return str(np.float32(number))
+    if isinstance(value, Decimal):
+        whole, _, fraction = f"{value:f}".partition(".")
+        return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
+    if not isinstance(value, float):
+        return str(value)
+    if value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    text = float.__repr__(value)
+    digits_written = sum(map(str.isdigit, text.partition("e")[0].lstrip("-0.")))
+    if digits_written > 15 and abs(value) < 3e38 and float(np.float32(value)) == value:
+        return str(np.float32(value))
     return text
 
 

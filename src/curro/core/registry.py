@@ -66,7 +66,7 @@ VERIFIERS = {
 """Rewards that verify an answer, by name: a class, which makes a verifier of its options, or a verifier."""
 
 OUTCOMES = {
-    *VERIFIERS, "lab", "bfcl", "verifiers", "verifier", "verify", "accuracy", "accuracy_reward",
+    *VERIFIERS, "lab", "bfcl", "verifiers", "verifier", "verify", "acc", "accuracy", "accuracy_reward",
     "accuracy_reward_func", "reasoning_accuracy_reward", "correct", "correct_reward", "correctness",
     "correctness_reward", "correctness_reward_func", "is_correct", "answer_reward", "answer_correctness",
     "check_answer", "exact_match", "exact_match_reward", "equation_reward_func", "math_reward", "code_reward",

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from curro.core.identity import as_written
+from curro.core.identity import as_written, plain_value
 from curro.data.raw import Row
 from curro.reward.literals import read
 from curro.reward.reward import Unscored, last_message
@@ -288,18 +288,16 @@ def accepted(row: Row) -> list[str]:
     A list of texts, or the JSON or Python text of one, holds several. Placeholders such as "", "N/A", NaN or
     NuminaMath's "proof" do not count, because a completion that says nothing would equal them.
     """
-    answer = row["answer"]
-    if hasattr(answer, "tolist"):
-        answer = answer.tolist()
+    answer = plain_value(row["answer"])
     if isinstance(answer, str) and answer.lstrip().startswith("["):
         items = _inner(read(answer))
         answer = items if isinstance(items, list) and items and _are_texts(items) else answer
     answer = _inner(answer)
-    if isinstance(answer, list | tuple | set):
-        texts = list(answer) if _are_texts(answer) else [json.dumps(list(answer), default=str)]
+    if isinstance(answer, list):
+        texts = answer if _are_texts(answer) else [json.dumps(answer, default=str)]
     else:
         texts = [answer]
-    texts = [as_written(text) if isinstance(text, float) else str(text) for text in texts if text is not None]
+    texts = [as_written(text) for text in texts if text is not None]
     texts = [text if (content := marked(text)) is None else content for text in texts]
     return [text for text in texts if not is_placeholder(text)]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import warnings
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -396,3 +397,20 @@ def test_declared_types():
 def test_answers_that_are_no_calls(answer):
     with pytest.warns(RuntimeWarning, match="the expected calls of the prompt 'k' cannot be read"):
         assert resolve_reward("function-calls").summed(["f(a=1)"], [{"answer": answer, "key": "k"}]) == [None]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [[{"f": {"a": [1]}}, {"g": {"b": ["x"]}}], [{"f": {"c": [2]}}]],
+        [[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {"b": "x"}}], []],
+    ],
+)
+def test_nulls_of_arrow_expect_no_arguments(answers):
+    """Arrow gives all objects of a column the names of all, in a host's rows and in curro's own data."""
+    raw = pa.array(answers).to_pylist()[0]
+    assert None in [*raw[0].values(), *raw[0].get("arguments", {}).values()]
+    for answer in (raw, json.dumps(raw)):
+        rows = [{"prompt": "?", "answer": answer, "key": "p"}] * 3
+        texts = ['[f(a=1), g(b="x")]', "[f(a=1)]", '[f(a=1, c=2), g(b="x")]']
+        assert resolve_reward("function-calls").score(texts, rows) == [1.0, 0.0, 0.0]

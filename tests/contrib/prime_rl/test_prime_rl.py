@@ -9,7 +9,7 @@ import pytest
 from prime_stand_in import group_of, number_of, task_of
 from tests.hosts import same_draws
 
-from curro.core.errors import ConfigError
+from curro.core.errors import CheckpointError, ConfigError
 
 TASKS = [task_of(number) for number in range(24)]
 
@@ -112,6 +112,11 @@ def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(prime):
     again = prime.Curriculum(None, TASKS)
     again.load_state_dict(state)
     assert [step(again, number) for number in range(4, 8)] == rest
+
+
+def test_the_state_of_another_sampler_is_refused(prime):
+    with pytest.raises(CheckpointError, match="with another sampler than curro's"):
+        installed(prime).load_state_dict({"sampler": {"cursor": 3}, "gates": {}})
 
 
 def test_same_draws_as_the_port(prime):

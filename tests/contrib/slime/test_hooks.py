@@ -100,6 +100,16 @@ def test_rollouts_without_the_signal_leave_slimes_loss(load, tmp_path):
     assert [[sample.remove_sample for sample in group] for group in data] == [[False, False, True, False]] * 3
 
 
+def test_the_signal_may_be_a_number_of_numpy(load, tmp_path):
+    args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "signal": "right"})
+    source = source_of(args, load)
+    right = [np.float32(0.0), np.bool_(True), np.array(1), 1]
+    generate(
+        args, source, load, rewards=lambda _, rollout: {"score": 0.0, "said": "", "right": right[rollout]}
+    )
+    assert np.nanmax(source.curriculum.table["reward_mean"]) == 0.75
+
+
 def test_failed_rollouts_have_no_reward(load, tmp_path):
     args = arguments(tmp_path)
     source = source_of(args, load)

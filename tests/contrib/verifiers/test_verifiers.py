@@ -96,6 +96,13 @@ def test_the_reward_is_the_weighted_sum_of_the_tasks_own(package):
     assert reward.score(answers, [row] * 4) == [1.0, 0.75, 0.0, None]
 
 
+@pytest.mark.parametrize("other", [{}, {"task": "{}"}])
+def test_rows_that_are_no_tasks_are_named(package, other):
+    reward = resolve_reward(package("some_words"))
+    with pytest.raises(curro.RewardError, match="prompt 'p' has no task of verifiers:some-words"):
+        reward.score(["x"], [{"prompt": "?", "answer": "x", "key": "p", **other}])
+
+
 @pytest.mark.parametrize(
     ("extra", "words"),
     [

@@ -158,6 +158,13 @@ def test_groups_that_fail_altogether_are_replaced_where_batches_are_filled(tmp_p
     assert sum(entry.get("training/rollout_failure/evicted_samples", 0) for entry in done.history) > 0
 
 
+def test_a_batch_of_failed_groups_names_their_failures(tmp_path):
+    with pytest.raises(
+        FillError, match=r"0 of 4 groups .* \(4 failed\): look for their errors in verl's log"
+    ):
+        run(tmp_path / "out", fail=dict.fromkeys(range(PROMPTS), 2))
+
+
 def test_a_signal_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(curro.RewardError, match=r"decides by 'accuracy', and .* it has: acc, form"):
         run(tmp_path / "out", *GATES["band"], "+curro.signal=accuracy")

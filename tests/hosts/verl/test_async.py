@@ -51,6 +51,29 @@ def test_filling_is_exact_and_failed_groups_are_replaced(tmp_path, mode, sizes):
     assert mode is SEPARATE or metrics["in_flight"] == 0
 
 
+class Counting(Run):
+    """Counts the groups that are in flight or wait when a step has begun."""
+
+    def before(self, engine) -> None:
+        trainer, plain = self.trainer, self.trainer.prepare_step
+        self.groups: list[int] = []
+
+        def prepare_step():
+            metrics = plain()
+            self.groups.append(len(trainer._queued_groups()))
+            return metrics
+
+        trainer.prepare_step = prepare_step
+
+
+def test_a_full_batch_ends_no_run(tmp_path):
+    """More prompts than are left are asked for in place of groups beyond the batch: the next one has them."""
+    options = [*ASYNC, "+curro.allocation='probe:first=2,most=7'", "+curro.admission=signal"]
+    done = Counting(configuration(tmp_path / "out", *options, steps=3), fail={5: 1, 9: 2})
+    assert [len(groups) for groups in trained(done)] == [BATCH] * 3
+    assert done.groups == [2 * BATCH] * 3
+
+
 def test_stale_groups_are_dropped(tmp_path):
     done = Slow(
         configuration(tmp_path / "out", *ASYNC, "trainer.v1.sampler.max_off_policy_threshold=1", steps=2)

@@ -96,6 +96,16 @@ def test_a_number_that_no_rollout_of_a_batch_has_is_named_with_what_there_is():
         numbers.check(failed, named, batch=1)  # it was there, and may come again
 
 
+def test_one_of_several_numbers_may_come_late(caplog):
+    """It may be that of a source of the data which is seldom drawn."""
+    numbers, named = KnownNumbers(), ["math", "acc"]
+    for _ in range(2):
+        numbers.check(finished({(2, 0): (1.0, {"math": 1.0}, 7)}), named, batch=1)
+    assert [record.message for record in caplog.records] == [
+        "the curriculum decides by 'math' + 'acc', and reward_extra_info has no 'acc'; it has: math"
+    ]
+
+
 def test_a_group_of_different_prompts_is_refused():
     sessions = {(3, session): (1.0, {}, index) for session, index in enumerate("447")}
     with pytest.raises(RewardError, match=r"group 'ticket-3' are of different prompts .*is 4 and 7\)"):

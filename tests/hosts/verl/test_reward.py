@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from verl.trainer.ppo.reward import load_reward_manager
 
 from curro.core.errors import ConfigError, RewardError
 from curro.hosts.verl.reward import check_rows, compute_score
+from curro.hosts.verl.settings import reward_parts
+from curro.hosts.verl.trainer import CurriculumTrainerSync
 from curro.lab import load
 
 LIMIT = 8
@@ -35,7 +38,7 @@ def manager_of(folder, tokenizer, reward: str, name: str = "curro"):
     return load_reward_manager(config, tokenizer)
 
 
-def rollout(ids: list[int], answer: str, infos: dict | None = None) -> DataProto:
+def rollout(ids: list[int], answer: str, infos: dict | None = None, **row: Any) -> DataProto:
     """A rollout as verl's agent loop passes it: three tokens of prompt, the response padded to the limit."""
     padding = LIMIT - len(ids)
     responses = torch.tensor([ids + [0] * padding])
@@ -46,11 +49,36 @@ def rollout(ids: list[int], answer: str, infos: dict | None = None) -> DataProto
     }
     if infos is not None:
         columns["extra_info"] = np.array([infos], object)
+    columns |= {name: np.array([value]) for name, value in row.items()}
     return DataProto.from_dict({"responses": responses, "attention_mask": mask}, columns)
 
 
-def scored(manager, ids, answer="40", infos=None):
-    return manager.loop.run_until_complete(manager.run_single(rollout(ids, answer, infos)))
+def scored(manager, ids, answer="40", infos=None, **row):
+    return manager.loop.run_until_complete(manager.run_single(rollout(ids, answer, infos, **row)))
+
+
+def test_the_reward_knows_the_row(tmp_path, tokenizer):
+    """The options of a choice are in the prompt, the name of a tested function is a column."""
+    ids = tokenizer("40", add_special_tokens=False)["input_ids"]
+    prompt = [{"role": "user", "content": "6 * 7 - 2?\n(A) 30\n(B) 40\n(C) 50"}]
+    for reward in ("math", "exact"):
+        manager = manager_of(tmp_path, tokenizer, reward)
+        assert scored(manager, ids, "B", raw_prompt=prompt)["reward_score"] == 1.0
+        assert scored(manager, ids, "C", raw_prompt=prompt)["reward_score"] == 0.0
+    (tmp_path / "own.py").write_text("def score(completion, row):\n    return len(row['lengths'])\n")
+    manager = manager_of(tmp_path, tokenizer, f"{tmp_path}/own.py:score")
+    assert scored(manager, ids, lengths=[1, 2, 3])["reward_score"] == 3.0
+
+
+def test_the_trainer_chooses_the_manager_for_a_reward_of_curros(tmp_path):
+    curros = "reward.custom_reward_function.path=pkg://curro.hosts.verl.reward"
+    for lines, wanted in (
+        ([curros], "curro"),
+        ([curros, "reward.reward_manager.name=dapo"], "dapo"),
+        ([], "naive"),
+    ):
+        trainer = CurriculumTrainerSync(configuration(tmp_path, *lines))
+        assert trainer.config.reward.reward_manager.name == wanted
 
 
 def test_the_cosine_reward_is_that_of_the_length(tmp_path, tokenizer):
@@ -116,6 +144,31 @@ def test_a_missing_score_is_marked(tmp_path, tokenizer):
     assert (whole["score"], whole["curro_scored"]) == (2.0, 1.0)
 
 
+SHAPED, EXACT, UNVERIFIED = "math+0.2*format", {"b": "exact"}, {"b": "closed-thought+language"}
+
+
+@pytest.mark.parametrize(
+    ("reward", "by_source", "sources", "parts"),
+    [
+        ("math", None, "ab", ["acc"]),
+        (SHAPED, None, "ab", ["math", "format"]),
+        (SHAPED, EXACT, "aaba", ["math", "format", "acc"]),
+        (SHAPED, EXACT, "a", ["math", "format"]),  # b only validates
+        (SHAPED, EXACT, "b", ["acc"]),
+        (SHAPED, UNVERIFIED, "ab", []),
+        ("math", UNVERIFIED, "b", ["closed-thought", "language"]),
+    ],
+)
+def test_the_signal_has_a_part_of_every_sources_reward(tmp_path, reward, by_source, sources, parts):
+    kwargs = "reward.custom_reward_function.reward_kwargs"
+    lines = [
+        "reward.custom_reward_function.path=pkg://curro.hosts.verl.reward",
+        f"+{kwargs}.reward='{reward}'",
+    ]
+    lines += [f"+{kwargs}.by_source.{name}='{other}'" for name, other in (by_source or {}).items()]
+    assert reward_parts(configuration(tmp_path, *lines), list(sources)) == parts
+
+
 def verl_rows(answers):
     return [
         {"prompt": f"question {i}", "data_source": "sums", "reward_model": {"ground_truth": answer}}
@@ -138,6 +191,11 @@ def test_rows_are_checked_before_the_run(tmp_path):
         check_rows(configuration(tmp_path, curros[0], curros[1] + "function-calls"), broken, said.append)
     numbers = verl_rows([str(i) for i in range(90)] + [f"x{i}" for i in range(10)])
     check_rows(configuration(tmp_path, curros[0], curros[1] + "exact"), numbers, said.append)
+    explained = [row | {"answer": f"I think, {row['prompt']}"} for row in numbers]
+    check_rows(configuration(tmp_path, curros[0], curros[1] + "exact"), explained, said.append)
+    columns = [row | {"answer": "[]"} for row in broken]
+    with pytest.raises(ConfigError, match=r"10 of 100 rows"):
+        check_rows(configuration(tmp_path, curros[0], curros[1] + "function-calls"), columns, said.append)
     assert said == []
     check_rows(configuration(tmp_path), numbers, said.append)
     assert "raises NotImplementedError" in said.pop()

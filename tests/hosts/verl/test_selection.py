@@ -99,6 +99,7 @@ REFUSED = {
     "+curro.admission=signal algorithm.filter_groups.enable=True": "leave algorithm.filter_groups.enable out",
     "+curro.selection=metis actor_rollout_ref.actor.ppo_epochs=2": "ppo_epochs=1",
     "+curro.selection=metis critic.enable=True": "no place in a critic's batch",
+    "data.train_max_samples=7": "a resumed run would have another data set: set data.seed",
     "data.train_batch_size=25": "the data set has 24: lower data.train_batch_size$",
     "data.train_batch_size=13 trainer.v1.trainer_mode=curro_colocate_async": (
         "num_warmup_batches keeps 13 more in flight; the data set has 24: lower"

@@ -9,7 +9,7 @@ from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
 from curro.core.groups import largest_reward
 from curro.hosts.verl.owner import held_out_rewards
-from curro.hosts.verl.replay import held_out_signal
+from curro.hosts.verl.replay import held_out_signal, scored_rewards
 from curro.hosts.verl.settings import SCORED
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import read_rows
@@ -80,17 +80,19 @@ def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch, options
 
 
 def test_the_signal_of_validation_sessions_by_hand():
-    """Of the source `a` the third was not scored and the fourth has no part; `b` has a scorer of its own."""
+    """The third was not scored and the fourth has no part; `b` has a scorer of its own, which fails once."""
     infos = {
-        "reward": [0.5, -0.5, 0.0, 0.25, 1.0],
-        "math": [True, 0.0, 1.0, None, None],
-        "code": [None, 1.0, 1.0, 1e20, None],
-        SCORED: [1.0, 1.0, 0.0, 1.0, None],
-        "answer": ["x", "y", "z", "", None],
+        "reward": [0.5, -0.5, 0.0, 0.25, 1.0, 0.0],
+        "math": [True, 0.0, 1.0, None, None, None],
+        "code": [None, 1.0, 1.0, 1e20, None, None],
+        SCORED: [1.0, 1.0, 0.0, 1.0, None, 0.0],
+        "answer": ["x", "y", "z", "", None, None],
     }
     largest = largest_reward((0.0, 1.0))
-    signal = held_out_signal(["a", "a", "a", "a", "b"], infos, ("math", "code"), largest)
-    np.testing.assert_array_equal(signal, [1.0, 1.0, np.nan, np.nan, 1.0])
+    signal = held_out_signal(["a", "a", "a", "a", "b", "b"], infos, ("math", "code"), largest)
+    np.testing.assert_array_equal(signal, [1.0, 1.0, np.nan, np.nan, 1.0, np.nan])
+    np.testing.assert_array_equal(scored_rewards(infos), [0.5, -0.5, np.nan, 0.25, 1.0, np.nan])
+    assert scored_rewards({"reward": [1.0]}) == [1.0]
 
 
 def test_a_resumed_run_writes_the_steps_after_its_checkpoint_once(tmp_path):

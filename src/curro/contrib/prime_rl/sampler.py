@@ -12,7 +12,7 @@ from prime_rl.orchestrator.curriculum import AdmissionGate, TaskSampler
 
 from curro.contrib.verifiers_tasks import conversation
 from curro.core.curriculum import Curriculum
-from curro.core.errors import ConfigError
+from curro.core.errors import CheckpointError, ConfigError
 from curro.core.groups import Feedback
 from curro.core.identity import digest_dataset
 
@@ -116,7 +116,16 @@ class CurriculumSampler(TaskSampler):
         return {"curriculum": self.curriculum.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue; tasks that were in flight are free again, because prime-rl gives them out anew."""
+        """Continue; tasks that were in flight are free again, because prime-rl gives them out anew.
+
+        Raises:
+            CheckpointError: the state of another sampler, of other tasks or settings.
+        """
+        if "curriculum" not in state_dict:
+            raise CheckpointError(
+                "the checkpoint was saved with another sampler than curro's: resume with that one, "
+                "or start a new run"
+            )
         self.curriculum.load_state_dict(state_dict["curriculum"])
         self.step = self.curriculum.step
         self.curriculum.drop(self.curriculum.ledger.tickets)

@@ -15,7 +15,7 @@ from curro.core import registry
 from curro.core.bases import refuse
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, RewardError
-from curro.core.groups import Feedback
+from curro.core.groups import Feedback, number_of
 from curro.core.identity import DatasetRows
 from curro.core.verdicts import Verdict
 from curro.rollout.fill_settings import FillSettings
@@ -50,14 +50,12 @@ def ticket_of(group: SlimeGroup) -> int | None:
 def rewards_of(args: Any, group: SlimeGroup) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """The rewards (G,) and their parts, (G,) each; NaN where a rollout failed or has none."""
     rewards_G = np.array([_reward(args, sample) for sample in group])
-    names = {
-        name: None
-        for sample in group
-        if isinstance(sample.reward, dict)
-        for name, part in sample.reward.items()
-        if isinstance(part, int | float)
+    parts_G = [sample.reward if isinstance(sample.reward, dict) else {} for sample in group]
+    numbers_G = [{name: number_of(part) for name, part in parts.items()} for parts in parts_G]
+    names = {name: None for numbers in numbers_G for name, part in numbers.items() if part is not None}
+    return rewards_G, {
+        name: np.array([numbers.get(name) for numbers in numbers_G], np.float64) for name in names
     }
-    return rewards_G, {name: np.array([_part(sample, name) for sample in group]) for name in names}
 
 
 def replace_missing_rewards(args: Any, group: SlimeGroup) -> None:
@@ -88,11 +86,6 @@ def _reward(args: Any, sample: Any) -> float:
             f"a sample's reward is {sample.reward!r:.100}, which has no number to train on: let the reward "
             "function return numbers, or name one of the dict's with --reward-key"
         ) from error
-
-
-def _part(sample: Any, name: str) -> float:
-    part = sample.reward.get(name) if isinstance(sample.reward, dict) else None
-    return float(part) if isinstance(part, int | float) else np.nan
 
 
 NAMES = ("slime", "miles")

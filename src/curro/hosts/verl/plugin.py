@@ -39,7 +39,7 @@ def guard_legacy(module: Any) -> None:
 
 
 def register_reward_manager(package: Any) -> None:
-    """Make `reward.reward_manager.name=curro` the manager that tells rewards the length of a response."""
+    """Make `reward.reward_manager.name=curro` the manager that tells rewards rows and lengths."""
     import curro.hosts.verl.reward  # noqa: F401 - registers it
 
 

@@ -9,6 +9,7 @@ owner observes them, and tags in the queue note what has to survive a checkpoint
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from curro.core.errors import RewardError
-from curro.core.groups import Feedback, sum_of_parts
+from curro.core.groups import Feedback, number_of, sum_of_parts
 from curro.core.policy import AuxiliarySamples
 from curro.core.verdicts import Verdict
 from curro.hosts.verl.owner import CurriculumClient
@@ -67,10 +68,16 @@ def named_reward(extra: Mapping[str, Any], name: str, largest: float) -> float:
 
     A number that is infinite or larger than `largest` counts as none, because a model may have written it.
     """
-    value = extra.get(name) if is_scored(extra) else None
-    if isinstance(value, np.generic):
-        value = value.item()
-    return float(value) if isinstance(value, int | float) and abs(value) <= largest else math.nan
+    number = number_of(extra.get(name) if is_scored(extra) else None)
+    return number if number is not None and abs(number) <= largest else math.nan
+
+
+def scored_rewards(infos: Mapping[str, Sequence[Any]]) -> list[float]:
+    """The rewards of N validation sessions, NaN where one was not scored; `infos` as in `held_out_signal`."""
+    rewards = infos["reward"]
+    marks = infos.get(SCORED, [None] * len(rewards))
+    pairs = zip(rewards, marks, strict=True)
+    return [float(reward) if is_scored({SCORED: mark}) else math.nan for reward, mark in pairs]
 
 
 def held_out_signal(
@@ -86,7 +93,7 @@ def held_out_signal(
         infos: the `reward`, and verl's `reward_extra_info` by key, N each, None where a session lacks it.
         parts: the signal's, each at most `largest` in size.
     """
-    rewards_N = np.asarray(infos["reward"], np.float64)
+    rewards_N = np.array(scored_rewards(infos))
     names = {SCORED, *parts} & infos.keys()
     extras = [{name: infos[name][i] for name in names} for i in range(len(rewards_N))]
     parts_RN = np.array([[named_reward(extra, name, largest) for extra in extras] for name in parts])
@@ -100,23 +107,30 @@ class KnownNumbers:
     """What `reward_extra_info` has had in a run, to tell a number that is misspelt from one that is late.
 
     A poll may find groups none of whose sessions has a number, because their scorer failed. So a number
-    counts as misspelt only when a whole batch of groups lacked it and it has never been there.
+    counts as misspelt only when a whole batch of groups lacked it and it has never been there. Of several
+    numbers one may belong to a source that is seldom drawn, so that a warning names it.
     """
 
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.groups = 0
+        self.warned: set[str] = set()
 
     def check(self, groups: FinishedGroups, named: Sequence[str], batch: int) -> None:
         """Take in the groups of a poll."""
         self.names.update(groups.numbers)
         self.groups += len(groups.uids)
-        for name in named:
-            if name not in self.names and self.groups >= batch:
-                raise RewardError(
-                    f"the curriculum decides by {name!r}, and reward_extra_info has no such number; "
-                    f"it has: {', '.join(sorted(self.names)) or 'nothing'}"
-                )
+        missing = [name for name in named if name not in self.names]
+        if self.groups < batch or self.warned.issuperset(missing):
+            return
+        message = (
+            f"the curriculum decides by {' + '.join(map(repr, named))}, and reward_extra_info has no "
+            f"{' and no '.join(map(repr, missing))}; it has: {', '.join(sorted(self.names)) or 'nothing'}"
+        )
+        if len(missing) == len(named):
+            raise RewardError(message)
+        self.warned.update(missing)
+        logging.getLogger(__name__).warning(message)
 
 
 _PREFIX = "ticket-"

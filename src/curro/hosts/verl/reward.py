@@ -1,4 +1,4 @@
-"""curro's rewards as a custom reward function of verl, and a reward manager that passes them lengths."""
+"""curro's rewards as a reward function of verl, and a reward manager that tells them rows and lengths."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from verl.utils.reward_score import get_default_compute_score
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
-from curro.hosts.verl.settings import REWARD_MODULE, SCORED
+from curro.hosts.verl.settings import MANAGER, SCORED, has_own_reward
 from curro.reward import Reward, resolve_reward
 from curro.reward.completion import CUT, TOKENS
 from curro.reward.reward import Score
 from curro.reward.row_checks import check_before_run
 from curro.reward.signature import result_of
 
-MANAGER = "curro"
-"""The name of `CompletionRewardManager` in `reward.reward_manager.name`."""
+ROW = "curro_row"
+"""The key of `extra_info` under which it passes the columns of the data set."""
 
 
 @register(MANAGER)
 class CompletionRewardManager(NaiveRewardManager):
-    """verl's naive reward manager, which also tells the reward how long a response is and whether it was cut.
+    """verl's naive reward manager, which also tells the reward the row, and a response's length and end.
 
-    `reward.reward_manager.name=curro` chooses it. A response is cut if it has as many tokens as
+    `reward.reward_manager.name=curro` chooses it, and curro's trainers do so where curro's reward has the
+    naive one. A response is cut if it has as many tokens as
     `data.max_response_length` allows and does not end with the end of a sequence.
     """
 
@@ -43,10 +44,21 @@ class CompletionRewardManager(NaiveRewardManager):
         is_ended = len(ids) > 0 and int(ids[-1]) == self.tokenizer.eos_token_id
         is_cut = len(ids) >= self.config.data.max_response_length and not is_ended
         infos = data.non_tensor_batch.get("extra_info", [{}])
-        row = np.empty(1, object)  # a copy: the dict is shared with the prompt's other rollouts
-        row[0] = dict(infos[0] or {}) | {TOKENS: len(ids), CUT: is_cut}
-        data.non_tensor_batch["extra_info"] = row
+        own = data.non_tensor_batch.keys() - _ADDED
+        columns = {name: _unboxed(data.non_tensor_batch[name][0]) for name in own}
+        told = np.empty(1, object)  # a copy: the dict is shared with the prompt's other rollouts
+        told[0] = dict(infos[0] or {}) | {TOKENS: len(ids), CUT: is_cut, ROW: columns}
+        data.non_tensor_batch["extra_info"] = told
         return await super().run_single(data)
+
+
+_ADDED = {"tool_extra_fields", "__num_turns__", "prompt_len", "response_len", "reward_scores"}
+"""What verl puts beside the columns; the first may hold tensors."""
+
+
+def _unboxed(value: Any) -> Any:
+    """A value of a column, of which verl makes an array where it is a list."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def compute_score(
@@ -69,7 +81,8 @@ def compute_score(
 
     Args:
         ground_truth: the answer; for the reward `code`, the tests as JSON.
-        extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut.
+        extra_info: from `CompletionRewardManager`, the row, the length of the response and whether it was
+            cut. Without the row, a letter's option is not known by its text.
         reward: as `curro.reward.resolve_reward` takes it; from
             `reward.custom_reward_function.reward_kwargs.reward`. The parts of a weighted sum are returned by
             name beside `score`, so that the signal can read them; of a single reward `acc` is its
@@ -85,7 +98,8 @@ def compute_score(
     resolved = _resolved(reward)
     extra_info = extra_info or {}
     key = f"{data_source} {extra_info['index']}" if "index" in extra_info else data_source
-    row = {"answer": ground_truth, "prompt": "", "key": key}
+    columns = extra_info.get(ROW, {})
+    row = columns | {"answer": ground_truth, "prompt": columns.get("raw_prompt", ""), "key": key}
     facts = {name: extra_info[name] for name in (TOKENS, CUT) if name in extra_info}
     try:
         named = resolved.named([solution_str], [row | facts])
@@ -115,13 +129,14 @@ def check_rows(config: Any, rows: Sequence[Row], say: Callable[[str], object]) -
         ConfigError: a reward of curro's does not fit more than 1% of the rows of the sources that it scores.
     """
     function = config.reward.custom_reward_function
-    if str(function.get("path", None)).removeprefix("pkg://") == REWARD_MODULE:
+    if has_own_reward(config):
         kwargs = function.get("reward_kwargs", None) or {}
         rewards, others = kwargs.get("by_source", None) or {}, kwargs.get("reward", "math")
+        rows = [{**row, **_answer(row)} for row in rows]
         rows_by_reward: dict[str, list[Row]] = defaultdict(list)
         for row in rows if rewards else ():
             rows_by_reward[rewards.get(row.get("data_source"), others)].append(row)
-        for spec, scored in (rows_by_reward or {others: list(rows)}).items():
+        for spec, scored in (rows_by_reward or {others: rows}).items():
             check_before_run(scored, _resolved(spec), say, _SKIP)
         return
     manager = config.reward.reward_manager
@@ -129,6 +144,12 @@ def check_rows(config: Any, rows: Sequence[Row], say: Callable[[str], object]) -
     if manager.source == "register" and not config.reward.reward_model.enable:
         reward = Reward(function.get("name", None) or "compute_score", _Scores(score))
         check_before_run(rows, reward, say, _SKIP)
+
+
+def _answer(row: Row) -> dict[str, Any]:
+    """The answer that verl passes to a reward, whatever column `answer` the row has."""
+    model = row.get("reward_model") or {}
+    return {"answer": model["ground_truth"]} if "ground_truth" in model else {}
 
 
 _SKIP = "+curro.no_check=true"
@@ -144,7 +165,7 @@ class _Scores:
         return [self._score(text, row) for text, row in zip(completions, rows, strict=True)]
 
     def _score(self, completion: str, row: Row) -> Score:
-        truth = (row.get("reward_model") or {}).get("ground_truth", row["answer"])
+        truth = _answer(row).get("answer", row["answer"])
         known = {"data_source": row.get("data_source"), "extra_info": dict(row.get("extra_info") or {})}
         try:
             score = self._function(solution_str=completion, ground_truth=truth, **known)

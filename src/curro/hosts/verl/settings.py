@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -12,6 +12,7 @@ from curro.core import registry
 from curro.core.bases import refuse
 from curro.core.configuration import BASES, SETTINGS, read_signal
 from curro.core.errors import ConfigError
+from curro.core.groups import verifying_parts
 from curro.core.policy import PolicyUse
 from curro.core.text import did_you_mean
 from curro.reward.resolve import part_names
@@ -20,6 +21,9 @@ from curro.runs.writer import KeepRollouts
 
 KEY = "curro"
 REWARD_MODULE = "curro.hosts.verl.reward"
+
+MANAGER = "curro"
+"""The name of `curro.hosts.verl.reward.CompletionRewardManager` in `reward.reward_manager.name`."""
 
 SCORED = "curro_scored"
 """In verl's `reward_extra_info`: 0 where a reward could not be computed, though verl has a number for it."""
@@ -131,16 +135,38 @@ class VerlSettings:
         return read_signal(self.curriculum.get("signal"))
 
 
-def reward_parts(config: Any) -> list[str]:
+def has_own_reward(config: Any) -> bool:
+    """Whether the reward of verl's configuration is curro's."""
+    path = config.reward.custom_reward_function.get("path", None)
+    return str(path).removeprefix("pkg://") == REWARD_MODULE
+
+
+def choose_manager(config: Any) -> None:
+    """Give curro's reward the manager that tells it the row, in place of the one that verl has by default."""
+    manager = config.reward.reward_manager
+    if has_own_reward(config) and (manager.source, manager.name) == ("register", "naive"):
+        manager.name = MANAGER
+
+
+def reward_parts(config: Any, sources: Iterable[Any]) -> list[str]:
     """The names of the parts of verl's reward, where its function is curro's; none where it is another's.
+
+    A reward of one part is `acc`, as `compute_score` names it. Where sources have different rewards, the
+    names are those of all, or none if there is a sum of which no part verifies the answer.
 
     Args:
         config: verl's.
+        sources: the `data_source` of every row of the data set.
     """
-    function = config.reward.custom_reward_function
-    if str(function.get("path", None)).removeprefix("pkg://") != REWARD_MODULE:
+    if not has_own_reward(config):
         return []
-    return part_names((function.get("reward_kwargs", None) or {}).get("reward", "math"))
+    kwargs = config.reward.custom_reward_function.get("reward_kwargs", None) or {}
+    by_source, others = kwargs.get("by_source", None) or {}, kwargs.get("reward", "math")
+    specs = dict.fromkeys(by_source.get(source, others) for source in sources) if by_source else [others]
+    rewards = [parts if len(parts := part_names(spec)) > 1 else ["acc"] for spec in specs]
+    if len(rewards) > 1 and not all(map(verifying_parts, rewards)):
+        return []
+    return list(dict.fromkeys(name for parts in rewards for name in parts))
 
 
 def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
@@ -156,6 +182,11 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             bool(v1.sampler.custom_sampler.get("path", None)),
             "trainer.v1.sampler.custom_sampler takes the place of the replay buffer that reports to the "
             "curriculum: leave it out",
+        ),
+        (
+            data.train_max_samples > 0 and data.shuffle and data.get("seed", None) is None,
+            "data.train_max_samples takes other rows at each start, so a resumed run would have another data "
+            "set: set data.seed",
         ),
         (
             settings.has_gate and filters is not None and filters.get("enable", False),

@@ -24,7 +24,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
 from curro.core.configuration import describe_signal
-from curro.core.errors import CheckpointError
+from curro.core.errors import CheckpointError, FillError
 from curro.core.files import replacing
 from curro.core.groups import largest_reward
 from curro.core.identity import repeated_rows
@@ -39,6 +39,7 @@ from curro.hosts.verl.replay import (
     ReportingReplayBufferAsync,
     held_out_signal,
     parts_of,
+    scored_rewards,
     ticket_of,
     uid_of,
 )
@@ -46,6 +47,7 @@ from curro.hosts.verl.reward import check_rows
 from curro.hosts.verl.settings import (
     FILL_ADVICE,
     VerlSettings,
+    choose_manager,
     refuse_conflicts,
     refuse_large_batch,
     reward_parts,
@@ -100,12 +102,13 @@ class CurriculumTrainer(Host):
     total_training_steps: int
     actor_rollout_wg: Any
 
-    _mini_batches = 1
+    _mini_batches, _owed = 1, 0
     _resized: tuple[int, float] | None = None
 
     def __init__(self, config: Any) -> None:
         self.settings = VerlSettings(config.get("curro", None))
         refuse_conflicts(config, self.settings)
+        choose_manager(config)
         config.trainer.v1.trainer_mode = self.mode
         if self.settings.has_gate:
             # verl then fetches prompts one by one and replaces every failed group, and so the rejected ones
@@ -143,9 +146,8 @@ class CurriculumTrainer(Host):
         folder = Path(self.config.trainer.default_local_dir).absolute()
         model = self.config.actor_rollout_ref.model.path if settings.selection.policy_use else None
         self.owner = start_owner(self.config.curro_owner, settings.owner_gpus)
-        signal = self.owner.build(
-            settings.curriculum, rows, folder, settings.keep, model, reward_parts(self.config)
-        )
+        parts = reward_parts(self.config, (row.get("data_source") for row in rows.rows))
+        signal = self.owner.build(settings.curriculum, rows, folder, settings.keep, model, parts)
         self.owner.expect(max(self.total_training_steps, 1))
         if signal and "signal" not in settings.curriculum:
             logging.getLogger(__name__).warning(describe_signal(signal))
@@ -175,7 +177,9 @@ class CurriculumTrainer(Host):
 
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         """The prompts that the curriculum draws now; the uid of each carries its ticket."""
-        number = self.config.data.train_batch_size if num_prompts is None else num_prompts
+        number = num_prompts
+        if number is None:
+            number, self._owed = self.config.data.train_batch_size + self._owed, 0
         budget = number * self.config.actor_rollout_ref.rollout.n if self.settings.divides_budget else None
         draw = self.fill.draw(number, step=self._finished_steps, rollouts=budget)
         uids = [uid_of(ticket) for ticket in draw.tickets.tolist()]
@@ -202,8 +206,18 @@ class CurriculumTrainer(Host):
         return batch
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        self.fill.check()
-        return super()._add_prompts_to_generate(num_prompts)
+        """As many new prompts; where a full batch may have no more, the next one begins with them.
+
+        The asynchronous modes replace every group that is thrown away, also of those beyond the batch.
+        """
+        try:
+            self.fill.check()
+            return super()._add_prompts_to_generate(num_prompts)
+        except FillError:
+            if self.fill.fill.missing:
+                raise
+        self._owed += num_prompts
+        return 0
 
     def prepare_step(self) -> dict:
         waiting = map(ticket_of, self._queued_groups())
@@ -214,6 +228,11 @@ class CurriculumTrainer(Host):
     def step(self, metrics: dict, timing_raw: dict) -> Any:
         try:
             batch = super().step(metrics, timing_raw)
+        except RuntimeError as error:
+            # where no group has ended well, verl's mode "sync" names a setting of its own and no cause
+            if self.fill.fill.admitted or not self.fill.fill.batch_counts.failed:
+                raise
+            raise FillError(self.fill.fill.explain()) from error
         finally:
             self.fill.end()
         fill = self.fill.metrics() if self.settings.has_gate else {}
@@ -234,7 +253,7 @@ class CurriculumTrainer(Host):
 
     def _val_metrics_update(self, sources: Any, uids: Any, infos: Any, *rest: Any, **options: Any) -> Any:
         expected = options.get("expected_acc_counts")
-        self._held_out = held_out_rewards(uids, infos["reward"], expected)
+        self._held_out = held_out_rewards(uids, scored_rewards(infos), expected)
         self._held_out_signal = None
         if parts := self.owner.signal():
             signal = held_out_signal(sources, infos, parts, self.replay_buffer.largest)
