@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 from tests.hosts.trl.setup import Diary, given_to_the_loss, trainer
@@ -45,7 +46,11 @@ halves = {
 }
 made("half", max_steps=1, **halves)[0].train()
 resumed, resumed_diary = made("half", max_steps=2, **halves)
-resumed.train(resume_from_checkpoint=True)
+# older versions of transformers ask PyTorch for "cpu:0", which it does not know
+with patch(
+    "torch.load", lambda *file, load=torch.load, **options: load(*file, **options | {"map_location": "cpu"})
+):
+    resumed.train(resume_from_checkpoint=True)
 gated = curro.Curriculum("pspo", 24, advantage="smoothed", admission="band:0.4,0.6", seed=5)
 # three groups of four on two processes of six rows: one group is on both
 filled, filled_diary = made("filled", curriculum=gated, per_device_train_batch_size=6)
