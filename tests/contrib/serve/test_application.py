@@ -9,6 +9,7 @@ from tests.contrib.serve.asking import exchange, post
 from curro import Curriculum
 from curro.contrib.serve import ServedCurriculum
 from curro.contrib.serve.application import LARGEST_JSON, Service
+from curro.contrib.serve.client import FRAME
 from curro.contrib.serve.saved import SHIFT, SavedCurriculum
 from curro.core.errors import ConfigError
 from curro.core.identity import DatasetRows
@@ -142,6 +143,11 @@ def test_what_never_reaches_the_curriculum(service, method, path, body, kind, st
     answered, reply = exchange(service, method, path, body, kind=kind)
     assert (answered, reply["error"]["kind"]) == (status, "Refused")
     assert service.saved.curriculum.ledger.selected == 0
+
+
+def test_a_client_of_version_0_2_is_told_what_to_install(service):
+    words = exchange(service, "POST", "/observe", b"", kind=FRAME)[1]["error"]["words"]
+    assert words.endswith("this is a client of curro 0.2, install the service's version there")
 
 
 def test_no_checkpoint_is_written_through_a_link(service, tmp_path):

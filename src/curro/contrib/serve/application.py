@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.contrib.serve.client import JSON
+from curro.contrib.serve.client import FRAME, JSON
 from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.errors import (
     CheckpointError,
@@ -282,7 +282,8 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 def _read(body: bytes, form: str) -> dict[str, Any]:
     if form != JSON:
-        raise Refused(415, f"a body is {JSON}")
+        old = ": this is a client of curro 0.2, install the service's version there" if form == FRAME else ""
+        raise Refused(415, f"a body is {JSON}{old}")
     if len(body) > LARGEST_JSON:
         raise Refused(413, f"a body has at most {LARGEST_JSON} bytes: ask in several calls")
     try:

@@ -21,6 +21,9 @@ from curro.core.verdicts import Credited, Draw, Verdict
 
 JSON = "application/json"
 
+FRAME = "application/vnd.curro.frame"
+"""The content type of clients of version 0.2, which the service refuses by name."""
+
 KEY = "Idempotency-Key"
 """The header that is the same when a question is asked again, so that it is answered once."""
 
