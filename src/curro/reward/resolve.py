@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from curro.core.errors import ConfigError
-from curro.core.groups import outcome_parts
+from curro.core.groups import verifying_parts
 from curro.core.loading import PROVIDERS, load_object, provided_code, provider
 from curro.core.registry import REWARDS, construct, parse_options
 from curro.core.text import did_you_mean
@@ -99,11 +99,12 @@ def outcome_reward(reward: Reward) -> Reward:
     """
     if not isinstance(reward, WeightedReward):
         return reward
-    # one part alone counts as if beside another
-    names = outcome_parts([*reward.weights, ""] if len(reward.weights) == 1 else reward.weights)
+    names = verifying_parts(reward.weights)
     kept = [part for _, part in reward.parts if part.name in names]
-    if len(kept) < 2:
-        return kept[0] if kept else reward
+    if len(kept) == 1:
+        return kept[0]
+    if len(kept) in (0, len(reward.parts)):
+        return reward
     return WeightedReward("+".join(names), [(1.0, part) for part in kept])
 
 

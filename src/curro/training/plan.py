@@ -22,6 +22,7 @@ import numpy as np
 from curro.core import registry
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
+from curro.core.groups import verifying_parts
 from curro.core.loading import PROVIDERS
 from curro.core.registry import REWARDS
 from curro.core.text import did_you_mean
@@ -102,7 +103,7 @@ class Plan:
         if table.signal_parts or table.reward_range != (0.0, 1.0):
             return
         highest = sum(weight for weight in weights.values() if weight > 0)
-        is_verifier = all(name.partition(":")[0] in registry.OUTCOMES for name in weights)
+        is_verifier = len(verifying_parts(weights)) == len(weights)
         if is_verifier and highest > 0 and not math.isclose(highest, 1):
             raise ConfigError(
                 f"--reward {self.reward.name}: a completion that is right in every part gets {highest:g}, "

@@ -16,7 +16,7 @@ from verl.utils.reward_score import get_default_compute_score
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
-from curro.hosts.verl.settings import MANAGER, SCORED, has_own_reward
+from curro.hosts.verl.settings import MANAGER, SCORED, has_own_reward, own_rewards
 from curro.reward import Reward, resolve_reward
 from curro.reward.completion import CUT, TOKENS
 from curro.reward.reward import Score
@@ -32,8 +32,8 @@ class CompletionRewardManager(NaiveRewardManager):
     """verl's naive reward manager, which also tells the reward the row, and a response's length and end.
 
     `reward.reward_manager.name=curro` chooses it, and curro's trainers do so where curro's reward has the
-    naive one. A response is cut if it has as many tokens as
-    `data.max_response_length` allows and does not end with the end of a sequence.
+    naive one. A response is cut if it has as many tokens as `data.max_response_length` allows and does not
+    end with the end of a sequence.
     """
 
     async def run_single(self, data: Any) -> dict[str, Any]:
@@ -130,8 +130,7 @@ def check_rows(config: Any, rows: Sequence[Row], say: Callable[[str], object]) -
     """
     function = config.reward.custom_reward_function
     if has_own_reward(config):
-        kwargs = function.get("reward_kwargs", None) or {}
-        rewards, others = kwargs.get("by_source", None) or {}, kwargs.get("reward", "math")
+        rewards, others = own_rewards(config)
         rows = [{**row, **_answer(row)} for row in rows]
         rows_by_reward: dict[str, list[Row]] = defaultdict(list)
         for row in rows if rewards else ():

@@ -141,6 +141,12 @@ def has_own_reward(config: Any) -> bool:
     return str(path).removeprefix("pkg://") == REWARD_MODULE
 
 
+def own_rewards(config: Any) -> tuple[Mapping[Any, Any], Any]:
+    """curro's rewards in verl's configuration: those of a `data_source`, and that of all others."""
+    kwargs = config.reward.custom_reward_function.get("reward_kwargs", None) or {}
+    return kwargs.get("by_source", None) or {}, kwargs.get("reward", "math")
+
+
 def choose_manager(config: Any) -> None:
     """Give curro's reward the manager that tells it the row, in place of the one that verl has by default."""
     manager = config.reward.reward_manager
@@ -160,8 +166,7 @@ def reward_parts(config: Any, sources: Iterable[Any]) -> list[str]:
     """
     if not has_own_reward(config):
         return []
-    kwargs = config.reward.custom_reward_function.get("reward_kwargs", None) or {}
-    by_source, others = kwargs.get("by_source", None) or {}, kwargs.get("reward", "math")
+    by_source, others = own_rewards(config)
     specs = dict.fromkeys(by_source.get(source, others) for source in sources) if by_source else [others]
     rewards = [parts if len(parts := part_names(spec)) > 1 else ["acc"] for spec in specs]
     if len(rewards) > 1 and not all(map(verifying_parts, rewards)):
