@@ -70,6 +70,18 @@ def test_the_reward_knows_the_row(tmp_path, tokenizer):
     assert scored(manager, ids, lengths=[1, 2, 3])["reward_score"] == 3.0
 
 
+def test_the_row_has_no_column_that_verl_adds(tmp_path, tokenizer):
+    """The fields of tools may hold tensors, which no worker of a reward reads."""
+    (tmp_path / "adds.py").write_text(
+        "def score(completion, row):\n"
+        "    return float('tool_extra_fields' in row) + 2 * len(row['lengths'])\n"
+    )
+    manager = manager_of(tmp_path, tokenizer, f"{tmp_path}/adds.py:score")
+    ids = tokenizer("40", add_special_tokens=False)["input_ids"]
+    added = {"tool_extra_fields": {"pixels": np.zeros(2)}, "lengths": [1]}
+    assert scored(manager, ids, **added)["reward_score"] == 2.0
+
+
 def test_the_trainer_chooses_the_manager_for_a_reward_of_curros(tmp_path):
     curros = "reward.custom_reward_function.path=pkg://curro.hosts.verl.reward"
     for lines, wanted in (
